@@ -1,0 +1,157 @@
+"""What every test can ask for: real servers, one migrated database a test, a clock it can move.
+
+Servers are started once for each pytest process (each xdist worker has its own), so a test may stop, kill or freeze
+them: the next test gets them running again. CELERIAC_TEST_POSTGRES chooses the version: 18 (default), 16, system.
+"""
+
+import itertools
+import os
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.dev.postgres import EmbeddedPostgres
+from app.dev.postgres_binaries import Version
+from app.dev.valkey import EmbeddedValkey
+from app.settings import Settings
+from tests.clock import Clock
+
+VERSIONS: dict[str, Version] = {"16": 16, "18": 18, "system": "system"}
+TEMPLATE = "celeriac_template"
+database_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """Set up before every server, so checked after all are gone."""
+    before = set(psutil.Process().children())
+    yield
+    left = [child for child in psutil.Process().children() if child not in before]
+    assert not left, f"tests left processes behind: {[child.cmdline() for child in left]}"
+
+
+@pytest.fixture(scope="session")
+def postgres_server(no_process_is_left: None) -> Iterator[EmbeddedPostgres]:
+    version = VERSIONS[os.environ.get("CELERIAC_TEST_POSTGRES", "18")]
+    with EmbeddedPostgres(version=version, durable=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey_server(no_process_is_left: None) -> Iterator[EmbeddedValkey]:
+    with EmbeddedValkey() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres(postgres_server: EmbeddedPostgres) -> EmbeddedPostgres:
+    """The Postgres server, running, whatever the test before did to it."""
+    postgres_server.thaw()
+    if not postgres_server.is_running:
+        postgres_server.start()
+    return postgres_server
+
+
+@pytest.fixture
+def valkey(valkey_server: EmbeddedValkey) -> EmbeddedValkey:
+    """The Redis, running and empty, whatever the test before did to it."""
+    valkey_server.thaw()
+    if not valkey_server.is_running:
+        valkey_server.start()
+    valkey_server.flush()
+    return valkey_server
+
+
+@pytest.fixture(scope="session")
+def template_database(postgres_server: EmbeddedPostgres) -> str:
+    """A migrated database that every test's own one is copied from."""
+    from db.migrate import migrate
+
+    _administrate(postgres_server, f"create database {TEMPLATE}")
+    migrate(postgres_server.url(TEMPLATE))
+    return TEMPLATE
+
+
+@pytest.fixture
+def empty_database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """A database with nothing in it."""
+    yield from _database(postgres, template="template0")
+
+
+@pytest.fixture
+def database_url(postgres: EmbeddedPostgres, template_database: str) -> Iterator[str]:
+    """A fresh migrated database, as its owner."""
+    yield from _database(postgres, template=template_database)
+
+
+@pytest.fixture
+def api_url_db(database_url: str, postgres: EmbeddedPostgres) -> str:
+    """The same database with the rights of an API process."""
+    return postgres.url(_name_of(database_url), role="celeriac_api")
+
+
+@pytest.fixture
+def fleet_url_db(database_url: str, postgres: EmbeddedPostgres) -> str:
+    """The same database with the rights of a fleet worker."""
+    return postgres.url(_name_of(database_url), role="celeriac_fleet")
+
+
+@pytest.fixture
+def redis_url(valkey: EmbeddedValkey) -> str:
+    return valkey.url()
+
+
+@pytest.fixture
+def settings(api_url_db: str, redis_url: str) -> Settings:
+    return Settings.from_env({"CELERIAC_DATABASE_URL": api_url_db, "CELERIAC_REDIS_URL": redis_url})
+
+
+@pytest.fixture
+def conn(database_url: str) -> Iterator[Connection]:
+    """A connection as owner; every statement commits."""
+    from db.engine import sync_engine
+
+    engine = sync_engine(database_url)
+    with engine.connect() as connection:
+        yield connection
+    engine.dispose()
+
+
+@pytest.fixture
+async def aconn(database_url: str) -> AsyncIterator[AsyncConnection]:
+    from db.engine import async_engine
+
+    engine = async_engine(database_url)
+    async with engine.connect() as connection:
+        yield connection
+    await engine.dispose()
+
+
+@pytest.fixture
+def clock(conn: Connection) -> Clock:
+    return Clock(conn)
+
+
+def _database(server: EmbeddedPostgres, template: str) -> Iterator[str]:
+    name = f"test_{next(database_numbers)}"
+    # file_copy: with fsync off it beats wal_log in every version (20 ms against 26 in 18, 140 against 180 in 15).
+    _administrate(server, f"create database {name} template {template} strategy file_copy")
+    yield server.url(name)
+    server.thaw()
+    if not server.is_running:
+        server.start()
+    _administrate(server, f"drop database {name} with (force)")
+
+
+def _administrate(server: EmbeddedPostgres, statement: Any) -> None:
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(statement)
+
+
+def _name_of(database_url: str) -> str:
+    return database_url.rsplit("/", 1)[1]
