@@ -1,7 +1,7 @@
 """What every test can ask for: real servers, one migrated database a test, a clock it can move.
 
 Servers are started once for each pytest process (each xdist worker has its own), so a test may stop, kill or freeze
-them: the next test gets them running again. CELERIAC_TEST_POSTGRES chooses the version: 18 (default), 16, system.
+them: the next test gets them running again. TEST_POSTGRES chooses the version: 18 (default), 16, system.
 """
 
 import itertools
@@ -37,7 +37,7 @@ def no_process_is_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres_server(no_process_is_left: None) -> Iterator[EmbeddedPostgres]:
-    version = VERSIONS[os.environ.get("CELERIAC_TEST_POSTGRES", "18")]
+    version = VERSIONS[os.environ.get("TEST_POSTGRES", "18")]
     with EmbeddedPostgres(version=version, durable=False) as server:
         yield server
 
