@@ -1,0 +1,33 @@
+-- redrive_task: FAILED -> READY, with a new fencing token and fresh counters; the failure stays in the timeline.
+-- Refuses: a task that is not FAILED (already_ended).
+create or replace function celeriac.redrive_task(
+    task_id uuid, retries integer default null, principal text default null, only_types text[] default null)
+returns setof celeriac.task_state
+language plpgsql security definer set search_path = celeriac, pg_temp as $$
+#variable_conflict use_column
+declare
+    moment timestamptz := celeriac.now();
+    was record;
+begin
+    if redrive_task.retries is not null then
+        perform celeriac.check_range(redrive_task.retries, 1, 2147483647, 'retries');
+    end if;
+    select t.* into was from celeriac.task t where t.id = redrive_task.task_id for update;
+    if not found or not celeriac.may_touch(was.task_type, only_types) then
+        perform celeriac.refuse('not_found', 'there is no such task');
+    elsif was.state <> 'FAILED' then
+        perform celeriac.refuse('already_ended', format('the task is %s; only a FAILED one can be redriven',
+                                                        celeriac.state_of(redrive_task.task_id)));
+    end if;
+    update celeriac.task t
+       set state = 'OPEN', error = null, started_at = null, ended_at = null, worker_id = null, principal = null,
+           fencing_token = null, attempts = 0, expirations = 0, redrives = t.redrives + 1
+     where t.id = was.id;
+    insert into celeriac.queue (task_id, fencing_token, run_at, version, priority, retries, payload_bytes, state, task_type)
+    values (was.id, nextval('celeriac.fencing_token'), moment, was.version, was.priority,
+            coalesce(redrive_task.retries, was.retries), octet_length(was.variables::text), 'READY', was.task_type);
+    perform celeriac.write_history(moment, was.id, 'redriven', was.fencing_token, was.attempts, was.started_at, was.worker_id,
+                coalesce(redrive_task.principal, session_user), jsonb_build_object('error', was.error, 'failed_at', was.ended_at)),
+            celeriac.ring(array[was.task_type]);
+    return query select was.id, 'READY';
+end $$;

@@ -1,0 +1,22 @@
+-- redrive_tasks: FAILED -> READY, a bounded batch by filter, oldest first; those that someone else is changing are left out.
+create or replace function celeriac.redrive_tasks(
+    task_type text default null, failed_after timestamptz default null, failed_before timestamptz default null,
+    max_tasks integer default 1000, principal text default null, only_types text[] default null)
+returns table (task_id uuid)
+language plpgsql security definer set search_path = celeriac, pg_temp as $$
+#variable_conflict use_column
+declare
+    chosen uuid[];
+begin
+    perform celeriac.check_range(redrive_tasks.max_tasks, 1, 1000, 'max_tasks');
+    select array_agg(f.id) into chosen
+      from (select t.id from celeriac.task t
+             where t.state = 'FAILED'
+               and t.task_type = coalesce(redrive_tasks.task_type, t.task_type)
+               and t.ended_at >= coalesce(failed_after, '-infinity') and t.ended_at < coalesce(failed_before, 'infinity')
+               and celeriac.may_touch(t.task_type, only_types)
+             order by t.id limit redrive_tasks.max_tasks for update skip locked) f;
+    return query
+    select r.task_id from unnest(chosen) c (id)
+     cross join lateral celeriac.redrive_task(c.id, null, coalesce(redrive_tasks.principal, session_user), only_types) r;
+end $$;

@@ -1,0 +1,37 @@
+-- register_task_type: nothing | a task type -> the task type with these settings; what is null stays as it is.
+create or replace function celeriac.register_task_type(
+    name text, lease_ms bigint default null, retries integer default null, backoff_first_ms bigint default null,
+    backoff_factor double precision default null, backoff_cap_ms bigint default null, backoff_jitter double precision default null,
+    expirations integer default null, delivery text default null, queue text default null,
+    principal text default null, only_types text[] default null)
+returns setof celeriac.task_type
+language plpgsql security definer set search_path = celeriac, pg_temp as $$
+#variable_conflict use_column
+declare
+    moment timestamptz := celeriac.now();
+begin
+    perform celeriac.check_task_type(register_task_type.name, register_task_type.lease_ms, register_task_type.retries,
+        register_task_type.backoff_first_ms, register_task_type.backoff_factor, register_task_type.backoff_cap_ms,
+        register_task_type.backoff_jitter, register_task_type.expirations, register_task_type.delivery, register_task_type.queue);
+    if not celeriac.may_touch(register_task_type.name, only_types) then
+        perform celeriac.refuse('forbidden', 'name is not among the task types of this principal', 'name');
+    end if;
+    insert into celeriac.task_type (name, created_at, updated_at) values (register_task_type.name, moment, moment)
+        on conflict do nothing;
+    return query
+    update celeriac.task_type t
+       set lease_ms = coalesce(register_task_type.lease_ms, t.lease_ms),
+           retries = coalesce(register_task_type.retries, t.retries),
+           backoff_first_ms = coalesce(register_task_type.backoff_first_ms, t.backoff_first_ms),
+           backoff_factor = coalesce(register_task_type.backoff_factor, t.backoff_factor),
+           backoff_cap_ms = coalesce(register_task_type.backoff_cap_ms, t.backoff_cap_ms),
+           backoff_jitter = coalesce(register_task_type.backoff_jitter, t.backoff_jitter),
+           expirations = coalesce(register_task_type.expirations, t.expirations),
+           delivery = d.delivery,
+           queue = case when d.delivery = 'celery' then coalesce(register_task_type.queue, t.queue, 'celery') end,
+           updated_at = moment
+      from (select coalesce(register_task_type.delivery, k.delivery) as delivery
+              from celeriac.task_type k where k.name = register_task_type.name) d
+     where t.name = register_task_type.name
+    returning t.*;
+end $$;

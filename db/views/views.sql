@@ -1,0 +1,96 @@
+-- What people and the roles may read. The tables themselves are for the functions alone.
+
+create view celeriac.task_list as
+select t.id as task_id, t.task_type, t.version, t.business_key, coalesce(q.state, t.state) as state, t.priority,
+       coalesce(q.retries, t.retries) as retries, coalesce(q.attempts, t.attempts) as attempts,
+       coalesce(q.expirations, t.expirations) as expirations, t.redrives, t.idempotency_key,
+       coalesce(q.lease_owner, t.worker_id) as worker_id, coalesce(q.lease_principal, t.principal) as principal,
+       coalesce(nullif(q.fencing_token, 0), t.fencing_token) as fencing_token, q.lease_expires_at as lock_expires_at, q.run_at,
+       t.created_at, coalesce(q.leased_at, t.started_at) as started_at, t.ended_at, t.error
+  from celeriac.task t left join celeriac.queue q on q.task_id = t.id;
+
+-- The same for open work only, so that a list of it starts from the queue, not from all that ever was.
+create view celeriac.open_task_list as
+select t.id as task_id, t.task_type, t.version, t.business_key, q.state, t.priority, q.retries, q.attempts, q.expirations,
+       t.redrives, t.idempotency_key, q.lease_owner as worker_id, q.lease_principal as principal,
+       nullif(q.fencing_token, 0) as fencing_token, q.lease_expires_at as lock_expires_at, q.run_at, t.created_at,
+       q.leased_at as started_at, t.ended_at, t.error
+  from celeriac.queue q join celeriac.task t on t.id = q.task_id;
+
+create view celeriac.task_detail as
+select l.*, t.variables, t.result, t.policy, t.token_id, t.instance_id
+  from celeriac.task_list l join celeriac.task t on t.id = l.task_id;
+
+create view celeriac.task_timeline as
+select h.task_id, h.at, h.kind, h.fencing_token, h.attempt, h.worker_id, h.principal, h.detail from celeriac.history h;
+
+create view celeriac.task_attempts as
+select h.task_id, h.attempt, h.worker_id, h.principal, h.fencing_token, h.kind as outcome, h.detail ->> 'error' as error,
+       h.started_at, h.at as ended_at
+  from celeriac.history h
+ where h.kind in ('failed', 'lease_lost', 'released', 'suspended') or (h.kind = 'canceled' and h.started_at is not null)
+union all
+select t.id, t.attempts, t.worker_id, t.principal, t.fencing_token, 'completed', null, t.started_at, t.ended_at
+  from celeriac.task t where t.state = 'COMPLETED'
+union all
+select q.task_id, q.attempts, q.lease_owner, q.lease_principal, q.fencing_token, 'running', null, q.leased_at, null
+  from celeriac.queue q where q.state = 'LOCKED';
+
+create view celeriac.depths as
+select q.task_type, q.state, count(*) as tasks from celeriac.queue q group by q.task_type, q.state;
+
+-- Hops along the index from type to type and from version to version: a look at each head, whatever the backlog.
+create view celeriac.oldest_ready as
+with recursive kind (task_type) as (
+    (select q.task_type from celeriac.queue q where q.state = 'READY' order by q.task_type limit 1)
+    union all
+    select (select q.task_type from celeriac.queue q where q.state = 'READY' and q.task_type > kind.task_type
+             order by q.task_type limit 1)
+      from kind where kind.task_type is not null
+)
+select k.task_type, min(head.run_at) as run_at,
+       (extract(epoch from celeriac.now() - min(head.run_at)) * 1000)::bigint as age_ms
+  from kind k
+ cross join lateral celeriac.ready_versions(k.task_type) v (version)
+ cross join lateral (select q.run_at from celeriac.queue q
+                      where q.task_type = k.task_type and q.version = v.version and q.state = 'READY'
+                      order by q.priority desc, q.run_at, q.task_id limit 1) head
+ where k.task_type is not null
+ group by k.task_type;
+
+create view celeriac.worker_list as
+select w.worker_id, w.principal, w.kind, w.task_types, w.versions, w.details, w.started_at, w.heartbeat_at,
+       w.heartbeat_at > celeriac.now() - interval '30 seconds' as live
+  from celeriac.worker w;
+
+create view celeriac.live_workers as select * from celeriac.worker_list where live;
+
+create view celeriac.dead_letters as
+select t.id as task_id, t.task_type, t.version, t.business_key, t.attempts, t.expirations, t.redrives, t.error, t.worker_id,
+       t.created_at, t.ended_at as failed_at
+  from celeriac.task t where t.state = 'FAILED';
+
+create view celeriac.task_types as select * from celeriac.task_type;
+
+create view celeriac.outbox_depth as
+select o.channel, count(*) filter (where o.parked_at is null) as pending, count(*) filter (where o.parked_at is not null) as parked,
+       min(o.due_at) filter (where o.parked_at is null) as oldest_due_at
+  from celeriac.outbox o group by o.channel;
+
+create view celeriac.parked_outbox as
+select o.id, o.channel, o.key, o.payload, o.attempts, o.created_at, o.parked_at, o.error
+  from celeriac.outbox o where o.parked_at is not null;
+
+create view celeriac.api_keys as
+select k.id as key_id, k.name, k.principal, k.verbs, k.task_types, k.created_at, k.expires_at, k.revoked_at from celeriac.api_key k;
+
+create view celeriac.refusals as
+select case when s.is_called then s.last_value else 0 end as total from celeriac.refused_write s;
+
+create view celeriac.health as
+select pg_is_in_recovery() as in_recovery,
+       current_setting('default_transaction_read_only')::boolean or pg_is_in_recovery() as read_only,
+       i.code_hash, i.migrated_at,
+       (select (extract(epoch from max(clock_timestamp() - a.xact_start)) * 1000)::bigint
+          from pg_stat_activity a where a.backend_xmin is not null and a.pid <> pg_backend_pid()) as oldest_snapshot_age_ms
+  from celeriac.installation i;
