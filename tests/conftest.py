@@ -19,6 +19,8 @@ from app.dev.postgres import EmbeddedPostgres
 from app.dev.postgres_binaries import Version
 from app.dev.valkey import EmbeddedValkey
 from app.settings import Settings
+from db.engine import async_engine, sync_engine
+from db.migrate import migrate
 from tests.clock import Clock
 
 VERSIONS: dict[str, Version] = {"16": 16, "18": 18, "system": "system"}
@@ -70,8 +72,6 @@ def valkey(valkey_server: EmbeddedValkey) -> EmbeddedValkey:
 @pytest.fixture(scope="session")
 def template_database(postgres_server: EmbeddedPostgres) -> str:
     """A migrated database that every test's own one is copied from."""
-    from db.migrate import migrate
-
     _administrate(postgres_server, f"create database {TEMPLATE}")
     migrate(postgres_server.url(TEMPLATE))
     return TEMPLATE
@@ -114,8 +114,6 @@ def settings(api_url_db: str, redis_url: str) -> Settings:
 @pytest.fixture
 def conn(database_url: str) -> Iterator[Connection]:
     """A connection as owner; every statement commits."""
-    from db.engine import sync_engine
-
     engine = sync_engine(database_url)
     with engine.connect() as connection:
         yield connection
@@ -124,8 +122,6 @@ def conn(database_url: str) -> Iterator[Connection]:
 
 @pytest.fixture
 async def aconn(database_url: str) -> AsyncIterator[AsyncConnection]:
-    from db.engine import async_engine
-
     engine = async_engine(database_url)
     async with engine.connect() as connection:
         yield connection
