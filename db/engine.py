@@ -18,7 +18,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from db.errors import lost
 
-# Seconds; milliseconds for tcp_user_timeout. A lost peer shows after 10 + 3 * 5 s when idle, 20 s when data is in flight.
+# Seconds; tcp_user_timeout in ms. A lost peer shows after 10 + 3 * 5 s when idle, after 20 s with data in flight.
 _CONNECT = {
     "connect_timeout": 5,
     "keepalives": 1,

@@ -102,8 +102,8 @@ BY_SQLSTATE: dict[str, type[Refused]] = {
 }
 BY_CODE: dict[str, type[Refused]] = {refusal.code: refusal for refusal in BY_SQLSTATE.values()}
 
-# What Postgres itself says of input that no type of ours can hold: NUL in text, numbers and dates out of range, bad UTF-8,
-# JSON too deep. The field is not known here; the door of each face names it before it gets this far.
+# What Postgres itself says of input that no type of ours can hold: NUL in text, numbers and dates out of range, bad
+# UTF-8, JSON too deep. The field is not known here; the door of each face names it before it gets this far.
 _BAD_INPUT = {"22P05", "22P02", "22003", "22007", "22008", "22021", "22023", "22030", "22032", "54000", "54001"}
 
 # Shut-downs, crash recovery, a server turned read-only, too many connections, lost sockets.

@@ -20,7 +20,7 @@ _LOCK = 4_231_779_001
 
 
 def migrate(database_url: str) -> None:
-    """Brings the schema `celeriac` of this database to this release. Needs its owner; the roles need CREATEROLE once."""
+    """Brings the schema `celeriac` to this release. Run it as the owner; making the roles takes CREATEROLE, once."""
     engine = sync_engine(database_url, pool_size=1, isolation_level="READ COMMITTED")
     try:
         with engine.begin() as connection:

@@ -1,4 +1,4 @@
-"""SQL files reach the server as they are: through the driver, which reads no `:name` and no `%` where no values are given."""
+"""SQL files reach the server as they are: the driver reads no `:name` and no `%` where no values are given."""
 
 from pathlib import Path
 

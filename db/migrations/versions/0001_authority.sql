@@ -56,6 +56,9 @@ create table celeriac.task (
     constraint final_has_a_token  check (state not in ('COMPLETED', 'FAILED') or fencing_token is not null)
 );
 
+-- Lists of what is rare and looked for. Completed tasks are not in it, so a task that just works pays nothing for it.
+create index task_set_apart on celeriac.task (state, id) where state in ('WAITING', 'FAILED', 'CANCELED');
+
 -- Hot: only open work. A row leaves when its task ends or waits, so claims never see history.
 -- reap_at says when expire_leases looks at a lease again. It is indexed and lags behind lease_expires_at,
 -- which is not: so a heartbeat rewrites no index (a HOT update; the free space is for it).
