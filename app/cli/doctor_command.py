@@ -1,0 +1,25 @@
+"""`celeriac doctor`: what is wrong with this installation, and how to mend it."""
+
+import typer
+
+from app.cli.database import settings
+from app.cli.exits import ExitCode
+from app.cli.options import Json
+from app.cli.output import document, remark
+
+
+def doctor(as_json: Json = False) -> None:
+    """Check this installation: settings, database, Redis, chores, stuck work, and the invariants of every task."""
+    from app.cli.doctor.examine import examine
+
+    report = examine(settings())
+    if as_json:
+        document({"checks": report.checks, "findings": [finding.as_json() for finding in report.findings]})
+    else:
+        for finding in report.findings:
+            print(finding.as_text())
+        remark(f"{report.checks} checks, {len(report.findings)} findings")
+    if report.unreachable:
+        raise typer.Exit(ExitCode.UNREACHABLE)
+    if report.problems:
+        raise typer.Exit(ExitCode.PROBLEMS)

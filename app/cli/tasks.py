@@ -1,0 +1,200 @@
+"""`celeriac tasks`: look at tasks, cancel them, give failed ones another chance."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import typer
+
+from app.cli.database import connection, select
+from app.cli.exits import ExitCode, Stop
+from app.cli.options import TIME_FORMATS, TIME_HELP, Json, Yes, in_utc
+from app.cli.output import agreed, document, facts, remark, table
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+group = typer.Typer(help="Look at tasks, cancel them, redrive failed ones.", no_args_is_help=True)
+
+# One call redrives at most this many, so that a bulk redrive is many short transactions.
+REDRIVE_BATCH = 1000
+
+
+class State(StrEnum):
+    READY = "READY"
+    SCHEDULED = "SCHEDULED"
+    LOCKED = "LOCKED"
+    WAITING = "WAITING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+
+class Order(StrEnum):
+    OLDEST_FIRST = "created_at"
+    NEWEST_FIRST = "-created_at"
+
+
+@group.command("list")
+def list_tasks(
+    task_type: Annotated[str | None, typer.Option("--task-type", help="Only this task type.")] = None,
+    state: Annotated[State | None, typer.Option(help="Only tasks in this state.", case_sensitive=False)] = None,
+    business_key: Annotated[str | None, typer.Option(help="Only tasks with this business key.")] = None,
+    idempotency_key: Annotated[str | None, typer.Option(help="Only the task with this idempotency key.")] = None,
+    sort: Annotated[Order, typer.Option(help="By time of creation; '-' means newest first.")] = Order.NEWEST_FIRST,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Tasks on one page.")] = 50,
+    cursor: Annotated[UUID | None, typer.Option(help="Where the last page ended (its next_cursor).")] = None,
+    as_json: Json = False,
+) -> None:
+    """List tasks, one page at a time."""
+    from db.listing import task_page
+
+    page = task_page(
+        task_type=task_type,
+        state=state.value if state else None,
+        business_key=business_key,
+        idempotency_key=idempotency_key,
+        newest_first=sort is Order.NEWEST_FIRST,
+        limit=limit + 1,
+        after=cursor,
+    )
+    with connection() as conn:
+        found = [dict(row) for row in conn.execute(page).mappings()]
+    # One more than asked for: whether there is a next page is known without a look at it.
+    next_cursor = found[limit - 1]["task_id"] if len(found) > limit else None
+    if as_json:
+        document({"tasks": found[:limit], "next_cursor": next_cursor})
+        return
+    columns = ["task_id", "task_type", "state", "retries", "attempts", "worker_id", "created_at", "error"]
+    table(columns, found[:limit], "no task matches")
+    if next_cursor:
+        remark(f"more: --cursor {next_cursor}")
+
+
+@group.command("show")
+def show_task(task_id: UUID, as_json: Json = False) -> None:
+    """Show one task: what is asked, what came of it, every attempt and everything out of the ordinary."""
+    with connection() as conn:
+        task = whole_task(conn, task_id)
+    if as_json:
+        document(task)
+        return
+    attempts, timeline = task.pop("attempts"), task.pop("timeline")
+    facts(task)
+    print("\nattempts")
+    table(["attempt", "worker_id", "fencing_token", "outcome", "started_at", "ended_at", "error"], attempts, "none yet")
+    print("\ntimeline")
+    table(["at", "kind", "fencing_token", "worker_id", "principal", "detail"], timeline, "nothing out of the ordinary")
+
+
+def whole_task(conn: "Connection", task_id: UUID) -> dict[str, Any]:
+    """The task as `GET /v1/tasks/{task_id}` shows it."""
+    found = select(conn, "select * from celeriac.task_detail where task_id = :task_id", task_id=task_id)
+    if not found:
+        raise Stop(ExitCode.FAILED, f"task_id: there is no task {task_id}")
+    task = dict(found[0])
+    for name in ("variables", "result", "policy"):
+        task[name] = decoded(task[name])
+    attempts = select(conn, "select * from celeriac.task_attempts where task_id = :id order by attempt", id=task_id)
+    timeline = select(conn, "select * from celeriac.task_timeline where task_id = :id order by at", id=task_id)
+    task["attempts"] = [without_task_id(attempt) for attempt in attempts]
+    task["timeline"] = [without_task_id(entry) | {"detail": decoded(entry["detail"])} for entry in timeline]
+    return task
+
+
+def decoded(text: str | None) -> Any:
+    """A jsonb column, which comes as its exact JSON text."""
+    return None if text is None else json.loads(text)
+
+
+def without_task_id(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "task_id"}
+
+
+@group.command("cancel")
+def cancel_tasks(
+    task_ids: Annotated[list[UUID], typer.Argument(metavar="TASK_ID...")],
+    reason: Annotated[str | None, typer.Option(help="Why; kept in the task's timeline.")] = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Cancel open tasks. A worker that holds one is told, and what it writes afterwards is refused."""
+    from db.call import one
+
+    if len(task_ids) > 1:
+        agreed(f"Cancel {len(task_ids)} tasks?", yes)
+    with connection() as conn:
+        canceled = [one(conn, "cancel_task", task_id=task_id, reason=reason) for task_id in task_ids]
+    tell([{"task_id": row.task_id, "state": row.state} for row in canceled], as_json)
+
+
+@group.command("redrive")
+def redrive_tasks(
+    task_ids: Annotated[list[UUID] | None, typer.Argument(metavar="[TASK_ID...]")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every FAILED task that the filters below let through.")] = False,
+    task_type: Annotated[str | None, typer.Option("--task-type", help="With --all: only this task type.")] = None,
+    failed_after: Annotated[
+        datetime | None, typer.Option(formats=TIME_FORMATS, help=f"With --all: failed since then. {TIME_HELP}")
+    ] = None,
+    failed_before: Annotated[
+        datetime | None, typer.Option(formats=TIME_FORMATS, help="With --all: failed before then.")
+    ] = None,
+    max_tasks: Annotated[int, typer.Option(min=1, help="With --all: at most this many tasks.")] = 1_000_000,
+    retries: Annotated[
+        int | None, typer.Option(min=1, help="Failures allowed from now on; the type's when absent.")
+    ] = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Give FAILED tasks another chance: the ones named, or with --all every one of a type or time."""
+    from db.call import one
+
+    filters = (task_type, failed_after, failed_before)
+    if every == bool(task_ids) or (task_ids and any(filters)) or (every and retries):
+        raise Stop(ExitCode.USAGE, "redrive takes either task ids (and --retries) or --all (and filters)")
+    if every:
+        agreed(f"Redrive every failed task{f' of type {task_type}' if task_type else ''}?", yes)
+        redriven = redrive_all(task_type, failed_after, failed_before, max_tasks)
+        if as_json:
+            document({"task_ids": redriven})
+        else:
+            remark(f"{len(redriven)} tasks redriven")
+        return
+    with connection() as conn:
+        rows = [one(conn, "redrive_task", task_id=task_id, retries=retries) for task_id in task_ids or []]
+    tell([{"task_id": row.task_id, "state": row.state} for row in rows], as_json)
+
+
+def redrive_all(
+    task_type: str | None, failed_after: datetime | None, failed_before: datetime | None, max_tasks: int
+) -> list[UUID]:
+    """Redrive in batches what failed before now: a task that fails again meanwhile is not driven round and round."""
+    from db.call import rows
+
+    redriven: list[UUID] = []
+    with connection() as conn:
+        until = in_utc(failed_before) or select(conn, "select clock_timestamp() as now")[0]["now"]
+        while len(redriven) < max_tasks:
+            batch = rows(
+                conn,
+                "redrive_tasks",
+                task_type=task_type,
+                failed_after=in_utc(failed_after),
+                failed_before=until,
+                max_tasks=min(REDRIVE_BATCH, max_tasks - len(redriven)),
+            )
+            if not batch:
+                break
+            redriven += [row.task_id for row in batch]
+    return redriven
+
+
+def tell(changed: list[dict[str, Any]], as_json: bool) -> None:
+    """What became of each task."""
+    if as_json:
+        document({"tasks": changed})
+    else:
+        table(["task_id", "state"], changed, "nothing was done")

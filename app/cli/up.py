@@ -1,0 +1,147 @@
+"""`celeriac up`: everything on this machine with one command, for development.
+
+What is not given by a CELERIAC_*_URL is started here: a Postgres and a Valkey whose data stay in the state folder.
+The servers are child processes of this one; Ctrl-C or SIGTERM stops them in order, and they end with it in any case.
+"""
+
+import os
+import secrets
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.exits import ExitCode, Stop
+from app.cli.output import remark
+
+if TYPE_CHECKING:
+    from app.cli.supervise import Watched
+
+DATABASE_URL = "CELERIAC_DATABASE_URL"
+REDIS_URL = "CELERIAC_REDIS_URL"
+DATABASE_NAME = "celeriac"
+
+
+def up(
+    state: Annotated[Path, typer.Option(help="Folder for logs and for the embedded servers' data.")] = Path(
+        ".celeriac"
+    ),
+    flower: Annotated[bool, typer.Option(help="Serve Flower too.")] = True,
+) -> None:
+    """Run all servers on this machine until Ctrl-C: Postgres and Redis (embedded unless URLs are set), API, chores.
+
+    Prints the address of the API and, once for a new database, its first key.
+    """
+    from app.cli.supervise import supervise
+    from app.settings import Settings
+
+    state.mkdir(parents=True, exist_ok=True)
+    with stop_signals() as stopping, ExitStack() as running:
+        given = {name: value for name, value in os.environ.items() if value.strip()}
+        environment, watched = start_stores(given, state, running)
+        settings = Settings.from_env(environment)
+        demand_free_port(settings.host, settings.port)
+        prepare(settings.database_url)
+        for name in ["api", "maintenance", "beat", *(["flower"] if flower else [])]:
+            watched.append(console_server(name, environment, state))
+        remark(f"API: http://{settings.host}:{settings.port}   documentation: /docs   stop: Ctrl-C")
+        supervise(watched, stopping, prefixed)
+    remark("all servers are stopped")
+
+
+@contextmanager
+def stop_signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C, SIGTERM and a closed terminal set; what was in charge of the signals comes back after."""
+    stopping = threading.Event()
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, lambda *_: stopping.set()) for number in signals]
+    try:
+        yield stopping
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
+
+
+def start_stores(given: Mapping[str, str], state: Path, running: ExitStack) -> "tuple[dict[str, str], list[Watched]]":
+    """The environment of the servers; whichever of Postgres and Redis it does not name is started and watched."""
+    from app.cli.supervise import Watched
+    from app.dev.postgres import EmbeddedPostgres
+    from app.dev.valkey import EmbeddedValkey
+
+    environment = {"CELERIAC_STATE_DIR": str((state / "alive").absolute())} | dict(given)
+    watched = []
+    if DATABASE_URL not in given:
+        remark("starting an embedded Postgres")
+        postgres = running.enter_context(EmbeddedPostgres(state / "postgres"))
+        create_database(postgres.url(), DATABASE_NAME)
+        environment[DATABASE_URL] = postgres.url(DATABASE_NAME)
+        watched.append(Watched("postgres", postgres))
+        remark(f"{DATABASE_URL}={environment[DATABASE_URL]}")
+    if REDIS_URL not in given:
+        remark("starting an embedded Valkey")
+        valkey = running.enter_context(EmbeddedValkey(state / "valkey"))
+        environment[REDIS_URL] = valkey.url()
+        watched.append(Watched("valkey", valkey))
+    return environment, watched
+
+
+def create_database(url: str, name: str) -> None:
+    """Make the database `name` in an embedded Postgres; one that exists stays as it is."""
+    from sqlalchemy import text
+
+    from db.engine import sync_engine
+
+    engine = sync_engine(url)
+    with engine.connect() as conn:
+        if conn.execute(text("select from pg_database where datname = :name"), {"name": name}).first() is None:
+            conn.execute(text(f'create database "{name}"'))
+    engine.dispose()
+
+
+def prepare(database_url: str) -> None:
+    """Migrate, and make the first key of a database that has none; it is printed this once."""
+    import db.migrate
+    from app.cli.database import select
+    from app.cli.keys import ALL_VERBS, make_key
+    from db.engine import sync_engine
+
+    db.migrate.migrate(database_url)
+    engine = sync_engine(database_url)
+    with engine.connect() as conn:
+        if not select(conn, "select key_id from celeriac.api_keys limit 1"):
+            made = make_key(conn, "first key", ALL_VERBS, ["*"])
+            print(f"first API key, shown this once: {made.key}", flush=True)
+    engine.dispose()
+
+
+def console_server(name: str, environment: Mapping[str, str], state: Path) -> "Watched":
+    """One of our own servers as a child process that writes to a log file, which starts empty."""
+    from app.cli.supervise import Watched
+    from app.dev.processes import Process, console_command
+
+    log = state / f"{name}.log"
+    log.write_bytes(b"")
+    own = dict(environment)
+    if name == "flower" and not own.get("CELERIAC_FLOWER_BASIC_AUTH") and not own.get("CELERIAC_FLOWER_OPEN"):
+        own["CELERIAC_FLOWER_BASIC_AUTH"] = f"celeriac:{secrets.token_urlsafe(12)}"
+        remark(f"Flower's login for this run: {own['CELERIAC_FLOWER_BASIC_AUTH']}")
+    return Watched(name, Process([console_command("celeriac"), name], log, name=name, env=own), log)
+
+
+def demand_free_port(host: str, port: int) -> None:
+    import socket
+
+    try:
+        socket.create_server((host, port)).close()
+    except OSError as taken:
+        raise Stop(ExitCode.FAILED, f"CELERIAC_PORT: cannot listen on {host}:{port} ({taken.strerror})") from taken
+
+
+def prefixed(name: str, line: str) -> None:
+    """A server's line on the terminal, with its name in front."""
+    print(f"{name:<11} {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,92 @@
+"""One external worker of the demo: knows an address and a key, and nothing of the database.
+
+It is an ordinary worker of the SDK. What is special is only that every answer to a write is noted in a diary, below
+the SDK (in httpx's transport), so that the demo's evidence does not depend on what the SDK makes of an answer.
+"""
+
+import argparse
+import json
+import logging
+import os
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from app.demo.copying import copy_file
+from app.demo.evidence import ACCEPTED, BEGUN, REFUSED, Diary
+from app.demo.orders import TASK_TYPE
+from celeriac import AsyncClient, TaskContext, Worker
+
+KEY_VARIABLE = "DEMO_API_KEY"
+LEASE_SECONDS = 3
+CONCURRENCY = 4
+WRITE = re.compile(r"/v1/external-tasks/(?P<task_id>[^/]+)/(?P<verb>complete|fail|extend-lock|unlock)")
+
+
+class Witness(httpx.AsyncBaseTransport):
+    """httpx's transport, with a diary entry for every completion that was accepted and every write that was refused."""
+
+    def __init__(self, diary: Diary) -> None:
+        self._inner = httpx.AsyncHTTPTransport()
+        self._diary = diary
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await self._inner.handle_async_request(request)
+        if (write := WRITE.fullmatch(request.url.path)) is not None:
+            token = json.loads(request.content)["fencing_token"]
+            if response.status_code == httpx.codes.CONFLICT:
+                self._diary.write(REFUSED, write["task_id"], token)
+            elif response.is_success and write["verb"] == "complete":
+                self._diary.write(ACCEPTED, write["task_id"], token)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+@dataclass(frozen=True)
+class Post:
+    """Where this worker works, as its command line says."""
+
+    name: str
+    api_url: str
+    source: Path
+    target: Path
+    diaries: Path
+    pause_ms: int
+
+
+def main() -> None:
+    """Work until SIGTERM."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    post = Post(**vars(parser().parse_args()))
+    diary = Diary(post.diaries / f"{post.name}.{os.getpid()}.diary")
+    client = AsyncClient(post.api_url, os.environ[KEY_VARIABLE], transport=Witness(diary))
+    worker = Worker(client, worker_id=post.name, concurrency=CONCURRENCY, lease_seconds=LEASE_SECONDS)
+
+    @worker.task(TASK_TYPE)
+    def copy(task: TaskContext) -> dict[str, Any]:
+        diary.write(BEGUN, task.task_id, task.fencing_token)
+        path = task.variables["path"]
+        attempt = f"{task.task_id}.{task.fencing_token}"
+        copied = copy_file(post.source / path, post.target / path, attempt, task.check, post.pause_ms)
+        return asdict(copied)
+
+    worker.run()
+
+
+def parser() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(prog="python -m app.demo.worker")
+    for name in ("--name", "--api-url"):
+        options.add_argument(name, required=True)
+    for name in ("--source", "--target", "--diaries"):
+        options.add_argument(name, required=True, type=Path)
+    options.add_argument("--pause-ms", type=int, default=0)
+    return options
+
+
+if __name__ == "__main__":
+    main()
