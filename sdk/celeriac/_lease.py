@@ -1,0 +1,71 @@
+"""A lease as its holder sees it.
+
+The server owns the lease and judges every call under it. What is kept here is a cautious guess of its end, so that
+a handler learns early, and without asking, that it should stop: the time a lease was asked for (never the time its
+answer came) plus its duration, on a clock that goes on while the process is frozen and the machine sleeps. Nobody else
+can hold the task before that end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from celeriac import _clock
+from celeriac.errors import Canceled, Conflict, LeaseLost, NotFound
+from celeriac.values import Task
+
+
+class Lease:
+    """The hold on one task. Threads may share it: it ends once, in whoever finds out first."""
+
+    def __init__(self, task: Task, began_at: float) -> None:
+        self.task = task
+        self.duration = task.lock_duration_ms / 1000
+        self.ends_at = began_at + self.duration
+        self.lost = threading.Event()
+        self.canceled = threading.Event()
+        self._reason: Conflict | NotFound | None = None
+        self._listeners: list[Callable[[], object]] = []
+        self._turn = threading.Lock()
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the guessed end; 0 or less when it is over."""
+        return self.ends_at - _clock.now()
+
+    @property
+    def next_extension_in(self) -> float:
+        """Seconds until a third of the lease is used."""
+        return self.remaining - self.duration * 2 / 3
+
+    @property
+    def ended(self) -> Conflict | NotFound | None:
+        """Why the task is no longer ours, or None while it is. Looks at the clock."""
+        if self._reason is None and self.remaining <= 0:
+            self.end(LeaseLost("the lease ran out before it could be extended", task_id=self.task.task_id))
+        return self._reason
+
+    def extended(self, asked_at: float, lock_duration_ms: int) -> None:
+        """The server granted an extension that was asked for at `asked_at`."""
+        self.duration = lock_duration_ms / 1000
+        self.ends_at = max(self.ends_at, asked_at + self.duration)
+
+    def end(self, reason: Conflict | NotFound) -> None:
+        """The task is no longer ours: set the flags and tell the listeners. Only the first reason counts."""
+        with self._turn:
+            if self._reason is not None:
+                return
+            self._reason = reason
+            (self.canceled if isinstance(reason, Canceled) else self.lost).set()
+            listeners, self._listeners = self._listeners, []
+        for tell in listeners:
+            tell()
+
+    def when_ended(self, tell: Callable[[], object]) -> None:
+        """Call `tell` when the lease ends, at once if it has; from any thread, so it must return quickly."""
+        with self._turn:
+            if self._reason is None:
+                self._listeners.append(tell)
+                return
+        tell()

@@ -1,0 +1,332 @@
+"""Every call of the HTTP API as a value: built here, sent by whoever has a connection, blocking or not.
+
+A builder does no I/O. It says what to send, how long the server may take to answer on purpose (`wait_ms`), whether the
+call may be sent again when its answer was lost (`repeatable`), and how to read the answer.
+
+Repeatable are calls that come to the same when made twice: reading, calls under a fencing token (by which the server
+recognises the call), calls with an idempotency key, settings. Not repeatable are fetching (a lost answer holds leased
+tasks, which come back by themselves when their leases run out) and enqueueing without a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from celeriac import _json
+from celeriac.values import (
+    BatchResult,
+    Completion,
+    EnqueuedTask,
+    ExtendedLease,
+    FailedAttempt,
+    Failure,
+    NewTask,
+    Policy,
+    Task,
+    TaskPage,
+    TaskState,
+    milliseconds,
+    read,
+    without_none,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer of status 2xx: its decoded JSON and its headers (names in lower case)."""
+
+    status: int
+    json: Any
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[T]):
+    """One call of the API; `read` makes the result from the answer."""
+
+    method: str
+    path: str
+    read: Callable[[Answer], T]
+    body: bytes | None = None
+    query: Mapping[str, str] = field(default_factory=dict)
+    repeatable: bool = False
+    wait_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Tasks from a poll; `waited_ms` is how long the server held the poll before it took them, if it said so."""
+
+    tasks: list[Task]
+    waited_ms: int | None
+
+
+def fetch_tasks(
+    worker_id: str,
+    task_types: Sequence[str],
+    *,
+    max_tasks: int = 1,
+    lock_duration_ms: int | None = None,
+    wait_ms: int = 0,
+    versions: Mapping[str, Sequence[int]] | None = None,
+) -> Request[list[Task]]:
+    """Lease up to `max_tasks` tasks of these types, best first; waits up to `wait_ms` (at most 60 000) for one.
+
+    `lock_duration_ms` is the lease (None: that of the task type). An empty list is a normal answer.
+    """
+    polling = poll(worker_id, task_types, max_tasks, lock_duration_ms, wait_ms, versions)
+    return replace(polling, read=lambda answer: [read(Task, item) for item in answer.json])  # type: ignore[arg-type, return-value]
+
+
+def poll(
+    worker_id: str,
+    task_types: Sequence[str],
+    max_tasks: int,
+    lock_duration_ms: int | None,
+    wait_ms: int,
+    versions: Mapping[str, Sequence[int]] | None,
+) -> Request[Fetched]:
+    """`fetch_tasks` for the worker, which also wants to know when the leases began."""
+    body = without_none(
+        worker_id=worker_id,
+        task_types=list(task_types),
+        max_tasks=max_tasks,
+        lock_duration_ms=lock_duration_ms,
+        wait_ms=wait_ms,
+        versions=versions,
+    )
+    return Request("POST", "/v1/external-tasks/fetch-and-lock", read_fetched, body=_json.encode(body), wait_ms=wait_ms)
+
+
+def read_fetched(answer: Answer) -> Fetched:
+    waited = answer.headers.get("celeriac-waited-ms", "")
+    return Fetched(
+        tasks=[read(Task, item) for item in answer.json], waited_ms=int(waited) if waited.isdecimal() else None
+    )
+
+
+def complete_task(
+    task_id: str, *, worker_id: str, fencing_token: int | None = None, variables: Mapping[str, Any] | None = None
+) -> Request[TaskState]:
+    """End the task with a result. The same call again is answered the same; another result is refused."""
+    body = without_none(worker_id=worker_id, fencing_token=fencing_token, variables=variables)
+    return _worker_call(task_id, "complete", body, TaskState)
+
+
+def fail_task(
+    task_id: str,
+    *,
+    worker_id: str,
+    error: str,
+    fencing_token: int | None = None,
+    retry_after: float | timedelta | None = None,
+    retries: int | None = None,
+) -> Request[FailedAttempt]:
+    """Report a failed attempt. The server takes one retry away, or sets `retries`; at 0 the task is FAILED for good.
+
+    `retry_after` is in seconds or a timedelta (None: the back-off of the task type).
+    """
+    body = without_none(
+        worker_id=worker_id,
+        fencing_token=fencing_token,
+        error=error,
+        retry_after_ms=milliseconds(retry_after, "retry_after"),
+        retries=retries,
+    )
+    return _worker_call(task_id, "fail", body, FailedAttempt)
+
+
+def extend_lease(
+    task_id: str, *, worker_id: str, lock_duration_ms: int, fencing_token: int | None = None
+) -> Request[ExtendedLease]:
+    """Let the lease end `lock_duration_ms` from now."""
+    body = without_none(worker_id=worker_id, fencing_token=fencing_token, lock_duration_ms=lock_duration_ms)
+    return _worker_call(task_id, "extend-lock", body, ExtendedLease)
+
+
+def release_task(task_id: str, *, worker_id: str, fencing_token: int | None = None) -> Request[TaskState]:
+    """Give the task back unharmed: it is READY again and the attempt does not count."""
+    body = without_none(worker_id=worker_id, fencing_token=fencing_token)
+    return _worker_call(task_id, "unlock", body, TaskState)
+
+
+def _worker_call(task_id: str, verb: str, body: Mapping[str, Any], kind: type[T]) -> Request[T]:
+    # Without a token a repeated call could meet a later lease of the same worker and act on that one.
+    return Request(
+        "POST",
+        f"/v1/external-tasks/{_segment(task_id)}/{verb}",
+        lambda answer: read(kind, answer.json),
+        body=_json.encode(body),
+        repeatable="fencing_token" in body,
+    )
+
+
+def complete_tasks(worker_id: str, completions: Sequence[Completion]) -> Request[list[BatchResult]]:
+    """Complete up to 1 000 tasks, each on its own: look at each result's `code`."""
+    return _batch("complete", worker_id, completions)
+
+
+def fail_tasks(worker_id: str, failures: Sequence[Failure]) -> Request[list[BatchResult]]:
+    """Report up to 1 000 failed attempts, each on its own: look at each result's `code`."""
+    return _batch("fail", worker_id, failures)
+
+
+def _batch(verb: str, worker_id: str, items: Sequence[Completion | Failure]) -> Request[list[BatchResult]]:
+    body = {"worker_id": worker_id, "tasks": [item.to_json() for item in items]}
+    return Request(
+        "POST",
+        f"/v1/external-tasks/{verb}",
+        lambda answer: [read(BatchResult, result) for result in answer.json["results"]],
+        body=_json.encode(body),
+        repeatable=all(item.fencing_token is not None for item in items),
+    )
+
+
+def enqueue_task(
+    task_type: str,
+    variables: Mapping[str, Any] | None = None,
+    *,
+    idempotency_key: str | None = None,
+    business_key: str | None = None,
+    priority: int = 0,
+    delay: float | timedelta | None = None,
+    run_at: datetime | None = None,
+    retries: int | None = None,
+    version: int = 1,
+    policy: Policy | None = None,
+) -> Request[EnqueuedTask]:
+    """Create a task; see NewTask for the fields. With an `idempotency_key` a second call finds the first one's task."""
+    task = NewTask(
+        task_type, variables or {}, idempotency_key, business_key, priority, delay, run_at, retries, version, policy
+    )
+    return Request(
+        "POST",
+        "/v1/tasks",
+        lambda answer: read(EnqueuedTask, answer.json),
+        body=_json.encode(task.to_json()),
+        repeatable=idempotency_key is not None,
+    )
+
+
+def enqueue_tasks(tasks: Sequence[NewTask]) -> Request[list[EnqueuedTask]]:
+    """Create up to 5 000 tasks, all or none; results come in the order of `tasks`."""
+    return Request(
+        "POST",
+        "/v1/tasks/batch",
+        lambda answer: [read(EnqueuedTask, item) for item in answer.json["tasks"]],
+        body=_json.encode({"tasks": [task.to_json() for task in tasks]}),
+        repeatable=all(task.idempotency_key is not None for task in tasks),
+    )
+
+
+def get_task(task_id: str) -> Request[dict[str, Any]]:
+    """One task with its variables, result, attempts and timeline."""
+    return _get(f"/v1/tasks/{_segment(task_id)}")
+
+
+def list_tasks(
+    *,
+    task_type: str | None = None,
+    state: str | None = None,
+    business_key: str | None = None,
+    idempotency_key: str | None = None,
+    sort: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Request[TaskPage]:
+    """A page of tasks; `sort` is created_at or -created_at, `state` one of READY, SCHEDULED, LOCKED, …"""
+    filters = without_none(
+        task_type=task_type,
+        state=state,
+        business_key=business_key,
+        idempotency_key=idempotency_key,
+        sort=sort,
+        limit=limit,
+        cursor=cursor,
+    )
+    query = {name: str(value) for name, value in filters.items()}
+    return Request("GET", "/v1/tasks", lambda answer: read(TaskPage, answer.json), query=query, repeatable=True)
+
+
+def cancel_task(task_id: str, *, reason: str | None = None) -> Request[TaskState]:
+    """Cancel an open task; whoever holds it is told. Twice is answered the same; an ended task is refused."""
+    return _manage(f"{_segment(task_id)}/cancel", without_none(reason=reason), repeatable=True)
+
+
+def redrive_task(task_id: str, *, retries: int | None = None) -> Request[TaskState]:
+    """Make a FAILED task READY again, with `retries` (None: those of its type)."""
+    return _manage(f"{_segment(task_id)}/redrive", without_none(retries=retries), repeatable=False)
+
+
+def _manage(path: str, body: Mapping[str, Any], *, repeatable: bool) -> Request[TaskState]:
+    return Request(
+        "POST",
+        f"/v1/tasks/{path}",
+        lambda answer: read(TaskState, answer.json),
+        body=_json.encode(body),
+        repeatable=repeatable,
+    )
+
+
+def redrive_tasks(
+    *,
+    task_type: str | None = None,
+    failed_after: datetime | None = None,
+    failed_before: datetime | None = None,
+    max_tasks: int = 1000,
+) -> Request[list[str]]:
+    """Make FAILED tasks READY again, oldest failure first; returns the ids of those that were."""
+    body = without_none(
+        task_type=task_type,
+        failed_after=failed_after.isoformat() if failed_after else None,
+        failed_before=failed_before.isoformat() if failed_before else None,
+        max_tasks=max_tasks,
+    )
+    return Request("POST", "/v1/tasks/redrive", lambda answer: list(answer.json["task_ids"]), body=_json.encode(body))
+
+
+def register_worker(
+    worker_id: str,
+    *,
+    task_types: Sequence[str],
+    kind: str = "external",
+    versions: Mapping[str, Sequence[int]] | None = None,
+    details: Mapping[str, Any] | None = None,
+) -> Request[dict[str, Any]]:
+    """Say that this worker lives and what it can run; again every few seconds, so that people see it."""
+    body = without_none(kind=kind, task_types=list(task_types), versions=versions, details=details)
+    return _put(f"/v1/workers/{_segment(worker_id)}", body)
+
+
+def register_task_type(name: str, settings: Mapping[str, Any]) -> Request[dict[str, Any]]:
+    """Set the defaults of a task type: lease_ms, retries, backoff_first_ms, …, delivery, queue."""
+    return _put(f"/v1/task-types/{_segment(name)}", settings)
+
+
+def list_task_types() -> Request[Any]:
+    """All task types with their defaults."""
+    return _get("/v1/task-types")
+
+
+def list_workers() -> Request[Any]:
+    """All workers that registered, with their last heartbeat."""
+    return _get("/v1/workers")
+
+
+def _get(path: str) -> Request[Any]:
+    return Request("GET", path, lambda answer: answer.json, repeatable=True)
+
+
+def _put(path: str, body: Mapping[str, Any]) -> Request[dict[str, Any]]:
+    return Request("PUT", path, lambda answer: dict(answer.json), body=_json.encode(body), repeatable=True)
+
+
+def _segment(text: str) -> str:
+    """One path segment, whatever is in it."""
+    return quote(text, safe="")

@@ -1,0 +1,219 @@
+"""What goes into calls and what comes out of them. Times are RFC 3339 text, as the server wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from celeriac.errors import Invalid, Refused, UnexpectedAnswer, refusal
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What one task asks to differ in from its task type; None keeps the type's value.
+
+    `expirations` is how many lost leases the task survives. `backoff_jitter` is the random share of a delay, 0 to 1.
+    """
+
+    lease_seconds: float | None = None
+    backoff_first_seconds: float | None = None
+    backoff_factor: float | None = None
+    backoff_cap_seconds: float | None = None
+    backoff_jitter: float | None = None
+    expirations: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return without_none(
+            lease_ms=milliseconds(self.lease_seconds, "policy.lease_seconds"),
+            backoff_first_ms=milliseconds(self.backoff_first_seconds, "policy.backoff_first_seconds"),
+            backoff_factor=self.backoff_factor,
+            backoff_cap_ms=milliseconds(self.backoff_cap_seconds, "policy.backoff_cap_seconds"),
+            backoff_jitter=self.backoff_jitter,
+            expirations=self.expirations,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A task to enqueue. `variables` must be JSON: text, numbers, bools, None, lists, dicts (and Decimal).
+
+    `delay` is in seconds (or a timedelta), `run_at` a datetime with a zone; give at most one of them.
+    `retries` is how many attempts may fail before the task is FAILED. Among equals the highest `priority` goes first.
+    """
+
+    task_type: str
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    idempotency_key: str | None = None
+    business_key: str | None = None
+    priority: int = 0
+    delay: float | timedelta | None = None
+    run_at: datetime | None = None
+    retries: int | None = None
+    version: int = 1
+    policy: Policy | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The item as the HTTP API and the SQL function take it; raises Invalid for times that cannot be sent."""
+        return without_none(
+            task_type=self.task_type,
+            variables=dict(self.variables),
+            version=self.version,
+            priority=self.priority,
+            business_key=self.business_key,
+            idempotency_key=self.idempotency_key,
+            delay_ms=milliseconds(self.delay, "delay"),
+            run_at=_with_zone(self.run_at),
+            retries=self.retries,
+            policy=self.policy.to_json() if self.policy else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueuedTask:
+    """A task that is in the queue. `created` is False when the idempotency key named a task that was there before."""
+
+    task_id: str
+    task_type: str
+    state: str
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task handed out under a lease, as fetched. `attempt` counts from 1; `retries` are the failures left."""
+
+    task_id: str
+    task_type: str
+    version: int
+    variables: dict[str, Any]
+    fencing_token: int
+    lock_duration_ms: int
+    lock_expires_at: str
+    retries: int
+    attempt: int
+    priority: int = 0
+    business_key: str | None = None
+    token_id: str | None = None
+    instance_id: str | None = None
+    created_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """Where a task is after a call."""
+
+    task_id: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """What a failure came to: READY or SCHEDULED again from `run_at`, or FAILED for good."""
+
+    task_id: str
+    state: str
+    retries: int
+    run_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedLease:
+    """A lease with a new end."""
+
+    task_id: str
+    lock_expires_at: str
+    lock_duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One task to complete in a batch."""
+
+    task_id: str
+    fencing_token: int | None = None
+    variables: Mapping[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return without_none(task_id=self.task_id, fencing_token=self.fencing_token, variables=self.variables)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed attempt to report in a batch; see `fail_task` for the fields."""
+
+    task_id: str
+    error: str
+    fencing_token: int | None = None
+    retry_after: float | timedelta | None = None
+    retries: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return without_none(
+            task_id=self.task_id,
+            fencing_token=self.fencing_token,
+            error=self.error,
+            retry_after_ms=milliseconds(self.retry_after, "retry_after"),
+            retries=self.retries,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What became of one item of a batch: `code` is None when it was done, else the word for why not."""
+
+    task_id: str
+    state: str | None = None
+    code: str | None = None
+    message: str | None = None
+    retries: int | None = None
+    run_at: str | None = None
+
+    @property
+    def refusal(self) -> Refused | None:
+        """The error that a single call would have raised."""
+        return refusal(self.code, self.message or self.code, task_id=self.task_id) if self.code else None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    """One page of tasks; hand `next_cursor` to the next call, None ends the list."""
+
+    tasks: list[dict[str, Any]]
+    next_cursor: str | None = None
+
+
+def read(kind: type[T], answer: Any) -> T:
+    """A value from an answer; fields of a newer server are passed over, missing ones raise UnexpectedAnswer."""
+    try:
+        known = {f.name: answer[f.name] for f in fields(kind) if f.name in answer}  # type: ignore[arg-type]
+        return kind(**known)
+    except TypeError as error:
+        raise UnexpectedAnswer(f"the answer is no {kind.__name__}: {error}") from None
+
+
+def without_none(**values: Any) -> dict[str, Any]:
+    """The values that were given; a null and a missing field mean the same to the server."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def milliseconds(duration: float | timedelta | None, name: str) -> int | None:
+    """Seconds or a timedelta as whole milliseconds; raises Invalid for what is no duration."""
+    if duration is None:
+        return None
+    seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
+    try:
+        return round(seconds * 1000)
+    except (OverflowError, ValueError, TypeError):
+        raise Invalid(f"{name} must be a number of seconds or a timedelta", field=name) from None
+
+
+def _with_zone(moment: datetime | None) -> str | None:
+    if moment is None:
+        return None
+    if moment.utcoffset() is None:
+        raise Invalid("run_at must have a time zone", field="run_at")
+    return moment.isoformat()
