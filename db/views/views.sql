@@ -3,7 +3,7 @@
 create view celeriac.task_list as
 select t.id as task_id, t.task_type, t.version, t.business_key, coalesce(q.state, t.state) as state, t.priority,
        coalesce(q.retries, t.retries) as retries, coalesce(q.attempts, t.attempts) as attempts,
-       coalesce(q.expirations, t.expirations) as expirations, t.redrives, t.idempotency_key,
+       coalesce(q.expirations, t.expirations) as expirations, t.redrives, t.idempotency_key, t.fairness_key,
        coalesce(q.lease_owner, t.worker_id) as worker_id, coalesce(q.lease_principal, t.principal) as principal,
        coalesce(nullif(q.fencing_token, 0), t.fencing_token) as fencing_token, q.lease_expires_at as lock_expires_at, q.run_at,
        t.created_at, coalesce(q.leased_at, t.started_at) as started_at, t.ended_at, t.error
@@ -12,7 +12,7 @@ select t.id as task_id, t.task_type, t.version, t.business_key, coalesce(q.state
 -- The same for open work only, so that a list of it starts from the queue, not from all that ever was.
 create view celeriac.open_task_list as
 select t.id as task_id, t.task_type, t.version, t.business_key, q.state, t.priority, q.retries, q.attempts, q.expirations,
-       t.redrives, t.idempotency_key, q.lease_owner as worker_id, q.lease_principal as principal,
+       t.redrives, t.idempotency_key, t.fairness_key, q.lease_owner as worker_id, q.lease_principal as principal,
        nullif(q.fencing_token, 0) as fencing_token, q.lease_expires_at as lock_expires_at, q.run_at, t.created_at,
        q.leased_at as started_at, t.ended_at, t.error
   from celeriac.queue q join celeriac.task t on t.id = q.task_id;
@@ -54,7 +54,7 @@ select k.task_type, min(head.run_at) as run_at,
  cross join lateral celeriac.ready_versions(k.task_type) v (version)
  cross join lateral (select q.run_at from celeriac.queue q
                       where q.task_type = k.task_type and q.version = v.version and q.state = 'READY'
-                      order by q.priority desc, q.run_at, q.task_id limit 1) head
+                      order by q.priority desc, q.turn_at, q.task_id limit 1) head
  where k.task_type is not null
  group by k.task_type;
 

@@ -14,7 +14,7 @@ begin
         select q.task_id, q.payload_bytes
           from celeriac.queue q
          where q.task_type = claim_ready.task_type and q.version = claim_ready.version and q.state = 'READY'
-         order by q.priority desc, q.run_at, q.task_id
+         order by q.priority desc, q.turn_at, q.task_id
          limit want
            for update skip locked
     ), measured as materialized (

@@ -30,8 +30,8 @@ begin
             room := room - used;
         end loop;
         want := fetch_tasks.max_tasks - cardinality(claimed);
-        exit when pass = 2 or want = 0 or claimed[1].more;
+        exit when pass = 2 or want = 0 or room <= 0;
         perform celeriac.expire_leases(10), celeriac.promote_due(10);
     end loop;
-    return query select c.* from unnest(claimed) c order by c.priority desc, c.created_at, c.task_id;
+    return query select c.* from unnest(claimed) c;
 end $$;

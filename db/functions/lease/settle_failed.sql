@@ -7,7 +7,7 @@ begin
         return;
     end if;
     update celeriac.queue q
-       set state = case when f.run_at > moment then 'SCHEDULED' else 'READY' end, run_at = f.run_at, retries = f.retries,
+       set state = case when f.run_at > moment then 'SCHEDULED' else 'READY' end, run_at = f.run_at, turn_at = f.run_at, retries = f.retries,
            lease_owner = null, lease_principal = null, leased_at = null, lease_expires_at = null, reap_at = null
       from unnest(failed) f where q.task_id = f.task_id and f.retries > 0;
 

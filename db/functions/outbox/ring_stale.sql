@@ -14,7 +14,7 @@ begin
        and exists (select from celeriac.ready_versions(t.name) v (version)
                     cross join lateral (select q.run_at from celeriac.queue q
                         where q.task_type = t.name and q.version = v.version and q.state = 'READY'
-                        order by q.priority desc, q.run_at, q.task_id limit 1) head
+                        order by q.priority desc, q.turn_at, q.task_id limit 1) head
                     where head.run_at < horizon)
        and not exists (select from celeriac.outbox o where o.channel = 'ring' and o.parked_at is null
                           and o.payload = jsonb_build_object('task_type', t.name));

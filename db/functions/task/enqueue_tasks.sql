@@ -11,22 +11,23 @@ declare
     kept integer[];
 begin
     perform celeriac.check_items(tasks, array['task_type', 'version', 'priority', 'retries', 'delay_ms', 'run_at', 'business_key',
-        'idempotency_key', 'token_id', 'instance_id', 'variables', 'policy'], 5000, 'tasks');
+        'idempotency_key', 'fairness_key', 'token_id', 'instance_id', 'variables', 'policy'], 5000, 'tasks');
     asked := celeriac.read_tasks(tasks, moment, only_types);
     kept := celeriac.claim_keys(asked, moment);
+    asked := celeriac.take_turns(asked, kept, moment);
 
     -- Items that lost their key to an earlier task are answered with that task and write nothing.
     with wanted as materialized (
         select a.* from unnest(asked) a where a.idempotency_key is null or a.ordinal = any (kept)
     ), cold as (
         insert into celeriac.task (id, token_id, instance_id, created_at, version, priority, retries, task_type,
-                                   business_key, idempotency_key, variables, policy)
+                                   business_key, idempotency_key, fairness_key, variables, policy)
         select w.task_id, w.token_id, w.instance_id, moment, w.version, w.priority, w.retries, w.task_type,
-               w.business_key, w.idempotency_key, w.variables, w.policy
+               w.business_key, w.idempotency_key, w.fairness_key, w.variables, w.policy
           from wanted w
     )
-    insert into celeriac.queue (task_id, fencing_token, run_at, version, priority, retries, payload_bytes, state, task_type)
-    select w.task_id, 0, greatest(w.run_at, moment), w.version, w.priority, w.retries, octet_length(w.variables::text),
+    insert into celeriac.queue (task_id, fencing_token, run_at, turn_at, version, priority, retries, payload_bytes, state, task_type)
+    select w.task_id, 0, w.run_at, w.turn_at, w.version, w.priority, w.retries, octet_length(w.variables::text),
            case when w.run_at > moment then 'SCHEDULED' else 'READY' end, w.task_type
       from wanted w;
 

@@ -9,12 +9,14 @@ begin
     select array_agg(row(
                i.ordinality - 1, celeriac.uuid_v7(moment + i.ordinality * interval '1 microsecond'), c.task_type, c.version,
                c.priority, coalesce(c.retries, t.retries, 3),
-               coalesce(c.run_at, moment + coalesce(c.delay_ms, 0) * interval '1 millisecond'),
-               c.business_key, c.idempotency_key, c.token_id, c.instance_id, c.variables, c.policy)::celeriac.asked_task
+               d.due_at, d.due_at,
+               c.business_key, c.idempotency_key, c.fairness_key, c.token_id, c.instance_id, c.variables, c.policy)::celeriac.asked_task
                order by i.ordinality)
       into asked
       from jsonb_array_elements(tasks) with ordinality i
      cross join lateral celeriac.check_task_item(i.value, format('tasks[%s]', i.ordinality - 1)) c
+     cross join lateral (
+           select greatest(coalesce(c.run_at, moment + coalesce(c.delay_ms, 0) * interval '1 millisecond'), moment) as due_at) d
       left join celeriac.task_type t on t.name = c.task_type;
     if only_types is not null then
         select format('tasks[%s].task_type', a.ordinal) into foreign_place

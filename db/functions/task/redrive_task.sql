@@ -23,8 +23,8 @@ begin
        set state = 'OPEN', error = null, started_at = null, ended_at = null, worker_id = null, principal = null,
            fencing_token = null, attempts = 0, expirations = 0, redrives = t.redrives + 1
      where t.id = was.id;
-    insert into celeriac.queue (task_id, fencing_token, run_at, version, priority, retries, payload_bytes, state, task_type)
-    values (was.id, nextval('celeriac.fencing_token'), moment, was.version, was.priority,
+    insert into celeriac.queue (task_id, fencing_token, run_at, turn_at, version, priority, retries, payload_bytes, state, task_type)
+    values (was.id, nextval('celeriac.fencing_token'), moment, moment, was.version, was.priority,
             coalesce(redrive_task.retries, was.retries), octet_length(was.variables::text), 'READY', was.task_type);
     perform celeriac.write_history(moment, was.id, 'redriven', was.fencing_token, was.attempts, was.started_at, was.worker_id,
                 coalesce(redrive_task.principal, session_user), jsonb_build_object('error', was.error, 'failed_at', was.ended_at)),

@@ -43,6 +43,7 @@ create table celeriac.task (
     task_type        text        not null,
     business_key     text,
     idempotency_key  text,
+    fairness_key     text,
     worker_id        text,
     principal        text,
     variables        jsonb       not null,
@@ -66,6 +67,7 @@ create table celeriac.queue (
     task_id          uuid        primary key,
     fencing_token    bigint      not null,
     run_at           timestamptz not null,
+    turn_at          timestamptz not null,
     leased_at        timestamptz,
     lease_expires_at timestamptz,
     reap_at          timestamptz,
@@ -91,8 +93,9 @@ create table celeriac.queue (
     autovacuum_analyze_scale_factor = 0.1
 );
 
--- The index order is the fetch order: best priority first, then oldest.
-create index queue_ready on celeriac.queue (task_type, version, priority desc, run_at, task_id) where state = 'READY';
+-- The index order is the fetch order: best priority first, then whose turn comes first (the oldest, unless take_turns
+-- has spread the tasks of one fairness key).
+create index queue_ready on celeriac.queue (task_type, version, priority desc, turn_at, task_id) where state = 'READY';
 create index queue_scheduled on celeriac.queue (run_at, task_id) where state = 'SCHEDULED';
 create index queue_reap on celeriac.queue (reap_at, task_id) where state = 'LOCKED';
 
@@ -105,6 +108,14 @@ create table celeriac.idempotency (
     created_at  timestamptz not null,
     primary key (task_type, key)
 );
+
+-- Where the line of a fairness key stands: the turn of its last task.
+create table celeriac.fair_share (
+    task_type    text        not null,
+    fairness_key text        not null,
+    last_turn_at timestamptz not null,
+    primary key (task_type, fairness_key)
+) with (fillfactor = 70);
 
 -- Append-only; only what is out of the ordinary, so a task that just works costs no row.
 create table celeriac.history (
@@ -172,7 +183,7 @@ create table celeriac.installation (
 -- One item of enqueue_tasks once it has been read.
 create type celeriac.asked_task as (
     ordinal integer, task_id uuid, task_type text, version integer, priority integer, retries integer, run_at timestamptz,
-    business_key text, idempotency_key text, token_id uuid, instance_id uuid, variables jsonb, policy jsonb
+    turn_at timestamptz, business_key text, idempotency_key text, fairness_key text, token_id uuid, instance_id uuid, variables jsonb, policy jsonb
 );
 
 -- One task as its worker gets it.
