@@ -12,8 +12,8 @@ STATES = (*OPEN_STATES, "WAITING", "COMPLETED", "FAILED", "CANCELED")
 # fmt: off
 _COLUMNS = (
     "task_id", "task_type", "version", "business_key", "state", "priority", "retries", "attempts", "expirations",
-    "redrives", "idempotency_key", "fairness_key", "worker_id", "principal", "fencing_token", "lock_expires_at", "run_at", "created_at",
-    "started_at", "ended_at", "error",
+    "redrives", "idempotency_key", "fairness_key", "worker_id", "principal", "fencing_token", "lock_expires_at",
+    "run_at", "created_at", "started_at", "ended_at", "error",
 )
 # fmt: on
 
