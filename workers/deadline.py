@@ -18,7 +18,7 @@ from typing import Any, Final
 import psycopg
 from sqlalchemy import Connection
 
-CALL_SECONDS: Final = 20.0
+CALL_SECONDS: Final = 10.0
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from workers.roster import CHORES, DISPATCH_OUTBOX
 from workers.runner import Runner
 from workers.upkeep import Upkeep
 
-STOP_SECONDS: Final = 25.0
+STOP_SECONDS: Final = 15.0
 """How long a stop may take: a call to Postgres that has to run into its deadline, and some. Then we just go."""
 
 HARMLESS_COMMANDS: Final = frozenset(

@@ -1,5 +1,6 @@
 """A Celery worker with one late acknowledged task that takes long: `late_ack_worker.py BROKER_URL patched|plain`."""
 
+import logging
 import sys
 import time
 
@@ -17,13 +18,13 @@ app.conf.update(task_ignore_result=True, task_acks_late=True, broker_connection_
 
 @app.task(name="hold")
 def hold(seconds: float) -> None:
-    print("holding", flush=True)
+    logging.warning("holding")
     time.sleep(seconds)
 
 
 @app.task(name="say")
 def say(word: str) -> None:
-    print(f"said {word}", flush=True)
+    logging.warning("said %s", word)
 
 
 # Two slots and one message: the crash needs a message in flight and credit for another one.
