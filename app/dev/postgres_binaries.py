@@ -64,15 +64,20 @@ def reachable_by_all(path: Path) -> bool:
 def binaries_for_all(folder: Path) -> Path:
     """``folder`` itself when everybody can run what is in it, else the same folder in a copy that everybody can.
 
-    The copy of the install tree (bin, lib, share) is made once and kept in the system's temporary folder.
+    The copy of the install tree and of its libraries is made once and kept in the system's temporary folder.
     """
     if reachable_by_all(folder / "postgres"):
         return folder
     copy = Path(tempfile.gettempdir()) / f"celeriac-postgres-{_fingerprint(folder)}"
     if not copy.exists():
-        _copy_install_tree(folder.parent, copy)
+        _copy_once(folder, copy)
     _refuse_foreign(copy)
-    return copy / folder.name
+    return copy / folder.relative_to(_package_parent(folder))
+
+
+def _package_parent(binaries: Path) -> Path:
+    """The folder above ``<package>/<install tree>/bin``."""
+    return binaries.parents[2]
 
 
 def _fingerprint(folder: Path) -> str:
@@ -81,12 +86,14 @@ def _fingerprint(folder: Path) -> str:
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
-def _copy_install_tree(source: Path, target: Path) -> None:
+def _copy_once(binaries: Path, target: Path) -> None:
     """Copy beside the target and rename: whoever sees the target sees all of it. Losing the race to another is fine."""
     scratch = Path(tempfile.mkdtemp(prefix=f"{target.name}-", dir=target.parent))
     try:
         tree = scratch / "tree"
-        shutil.copytree(source, tree, symlinks=True, ignore=shutil.ignore_patterns("*.a", "include", "pkgconfig"))
+        for source in _parts_to_copy(binaries):
+            place = tree / source.relative_to(_package_parent(binaries))
+            shutil.copytree(source, place, symlinks=True, ignore=shutil.ignore_patterns("*.a", "include", "pkgconfig"))
         _open_to_readers(tree)
         try:
             tree.rename(target)
@@ -95,6 +102,14 @@ def _copy_install_tree(source: Path, target: Path) -> None:
                 raise
     finally:
         shutil.rmtree(scratch)
+
+
+def _parts_to_copy(binaries: Path) -> list[Path]:
+    # The binaries look for their libraries at places relative to themselves; the tools that make wheels put them into
+    # `<package>.libs` on Linux and `<package>/.dylibs` on macOS.
+    package = binaries.parents[1]
+    libraries = [package.with_name(f"{package.name}.libs"), package / ".dylibs"]
+    return [binaries.parent, *(folder for folder in libraries if folder.is_dir())]
 
 
 def _open_to_readers(tree: Path) -> None:

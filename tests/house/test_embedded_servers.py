@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from app.dev.postgres import EmbeddedPostgres
-from app.dev.postgres_binaries import binaries_for_all, find_binaries, reachable_by_all
+from app.dev.postgres_binaries import PostgresNotFound, binaries_for_all, find_binaries, reachable_by_all
 from app.dev.processes import ProcessEnded
 from app.dev.valkey import EmbeddedValkey
 from app.dev.waiting import wait_until
@@ -111,33 +111,42 @@ def test_folders_above_the_data_keep_their_rights(tmp_path: Path) -> None:
         remove_tree(place)
 
 
-@as_root
-def test_binaries_in_a_closed_folder_are_copied_once(tmp_path: Path) -> None:
+@pytest.fixture
+def closed_binaries(tmp_path: Path) -> Iterator[Path]:
+    """The Postgres of the wheel as it lies in an environment below somebody's closed home folder."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    tree = closed / "install"
-    subprocess.run(["cp", "-r", str(find_binaries(18).parent), str(tree)], check=True)
-    copy = binaries_for_all(tree / "bin")
-    try:
-        assert reachable_by_all(copy / "postgres")
-        assert binaries_for_all(tree / "bin") == copy
-    finally:
-        remove_tree(copy.parent)
+    binaries = find_binaries(18)
+    package = binaries.parents[1]
+    (closed / package.name).mkdir()
+    for part in (binaries.parent, package.with_name(f"{package.name}.libs")):
+        subprocess.run(["cp", "-r", str(part), str(closed / part.relative_to(package.parent))], check=True)
+    copied = closed / binaries.relative_to(package.parent)
+    yield copied
+    remove_tree(binaries_for_all(copied).parents[2])
 
 
 @as_root
-def test_a_copy_made_by_somebody_else_is_refused(tmp_path: Path) -> None:
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o700)
-    tree = closed / "install"
-    subprocess.run(["cp", "-r", str(find_binaries(18).parent), str(tree)], check=True)
-    copy = binaries_for_all(tree / "bin").parent
+def test_binaries_in_a_closed_folder_are_copied_once_and_run(
+    closed_binaries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = binaries_for_all(closed_binaries)
+    assert reachable_by_all(copy / "postgres")
+    assert binaries_for_all(closed_binaries) == copy
+    monkeypatch.setattr("app.dev.postgres.find_binaries", lambda _version: closed_binaries)
+    with EmbeddedPostgres(durable=False) as server:
+        assert Path(psutil.Process(server.pid).exe()).parent == copy
+
+
+@as_root
+def test_a_copy_made_by_somebody_else_is_refused(closed_binaries: Path) -> None:
+    copy = binaries_for_all(closed_binaries).parents[2]
     os.chown(copy, 12345, 12345)
     try:
-        with pytest.raises(RuntimeError, match="not made by this user"):
-            binaries_for_all(tree / "bin")
+        with pytest.raises(PostgresNotFound, match="not made by this user"):
+            binaries_for_all(closed_binaries)
     finally:
-        remove_tree(copy)
+        os.chown(copy, 0, 0)
 
 
 ORPHAN = """
