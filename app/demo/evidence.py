@@ -5,9 +5,9 @@ Two witnesses, since each can see what the other cannot:
 * The business side of the database. A trigger of the demo's own sees every write that turns a task COMPLETED,
   whoever makes it and whatever the functions think about it, and appends a row to `demo.completion` in the same
   transaction. That table has no unique key on purpose: a second completion must be *seen*, not prevented.
-* The workers. Each appends to a file of its own what it began and which of its completions the API accepted (HTTP 200),
-  with the fencing token of the hand-over it held. A worker that is killed may lose its last line, which can
-  hide an acceptance that the trigger has seen; it can never invent one.
+* The workers. Each appends to a file of its own what it began, what it wrote to the end, and which of its completions
+  the API accepted (HTTP 200), with the fencing token of the hand-over it held. A worker that is killed may lose its
+  last line, which can hide an acceptance that the trigger has seen; it can never invent one.
 
 A file is *doubled* when the trigger saw more than one completion of its task, or workers were told "accepted" under
 more than one fencing token. A repeated answer under the same token is the same completion: its first answer was lost.
@@ -22,6 +22,7 @@ from threading import Lock
 from typing import Any
 
 BEGUN = "begun"
+WRITTEN = "written"
 ACCEPTED = "accepted"
 REFUSED = "refused"
 
@@ -50,7 +51,7 @@ class Diary:
 
 def read_diaries(folder: Path, worker: str = "") -> Iterator[Line]:
     """Every line of every worker (or of one); the last line of a killed worker may be cut and is then left out."""
-    for file in sorted(folder.glob(f"{worker}*.diary")):
+    for file in sorted(folder.glob(f"{worker or '*'}.*.diary")):
         for text in file.read_bytes().split(b"\n")[:-1]:
             fields: list[Any] = json.loads(text)
             yield Line(*fields)

@@ -64,13 +64,13 @@ def place_orders(engine: "Engine", files: Sequence[SourceFile]) -> None:
     """Write every order and enqueue its task, all in one transaction: all of them or none."""
     from sqlalchemy import text
 
-    from celeriac import NewTask, enqueue_tasks
+    from celeriac import NewTask, enqueue_many
 
     order = text("insert into demo.copy_order (path, size, task_id) values (:path, :size, :task_id)")
     with engine.connect().execution_options(isolation_level="READ COMMITTED") as conn, conn.begin():
         for start in range(0, len(files), MOST_AT_ONCE):
             batch = files[start : start + MOST_AT_ONCE]
-            tasks = enqueue_tasks(conn, [NewTask(TASK_TYPE, {"path": file.path}) for file in batch])
+            tasks = enqueue_many(conn, [NewTask(TASK_TYPE, {"path": file.path}) for file in batch])
             placed = [
                 {"path": file.path, "size": file.size, "task_id": task.task_id}
                 for file, task in zip(batch, tasks, strict=True)

@@ -79,6 +79,8 @@ def copy_all(stage: Stage, folders: Folders, files: "Sequence[SourceFile]", show
     if not isinstance(trouble.exception(), Stopped | None):
         trouble.result()
     for process in stage.workers.values():
+        process.send(process.stop_signal)
+    for process in stage.workers.values():
         process.stop()
 
 

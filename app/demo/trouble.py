@@ -1,8 +1,9 @@
 """The trouble that the demo makes: a killed worker, a frozen one, a flushed Redis, a Postgres that dies and comes back.
 
-Each act waits for a share of the work to be done, so that it meets workers in the middle of it, and each makes sure
-that it bit: a worker is only "frozen with a task" when the database shows its lease, and it is thawed only when
-that task has been handed to somebody else. What it does after waking is a stale write by any clock.
+Each act waits for a share of the work to be done, so that it meets workers in the middle of it. The freezing makes sure
+that it bites: the worker is caught where it has written a copy and not yet reported it, it stays frozen until the
+database has handed its task to somebody else, and it is watched until its report, with a token that is stale by
+any clock, has been refused.
 """
 
 import time
@@ -13,14 +14,13 @@ from threading import Event
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from app.demo.evidence import REFUSED, read_diaries
+from app.demo.evidence import ACCEPTED, REFUSED, WRITTEN, read_diaries
 from app.demo.stage import Folders, Stage
 from db.errors import Unavailable
 
 # Longer than a lease, its expiry by the chore or a fetch, and a second run of the task together.
 HAND_OVER_SECONDS = 30.0
 REFUSAL_SECONDS = 15.0
-ATTEMPTS_TO_FREEZE = 200
 LOOK_SECONDS = 0.05
 
 Say = Callable[[str], None]
@@ -51,57 +51,57 @@ class Troublemaker:
 
     def run(self) -> None:
         """All acts, one after the other; raises Stopped when the demo is called off."""
-        frozen, *others = self.stage.workers
+        sleeper, victim, *_ = self.stage.workers
         self.wait_for_share(0.10)
-        lost = self.freeze_with_a_task(frozen)
+        held = self.freeze_before_its_report(sleeper)
         self.wait_for_share(0.20)
-        self.kill_and_restart(others[0])
+        self.kill_and_restart(victim)
         self.wait_for_share(0.30)
         self.flush_redis()
-        self.thaw_after_hand_over(frozen, lost)
+        while not self.thaw_and_see_it_refused(sleeper, held):
+            held = self.freeze_before_its_report(sleeper)
         self.wait_for_share(0.60)
         self.restart_postgres()
 
-    def freeze_with_a_task(self, name: str) -> set[Lease]:
-        """Stop a worker in its tracks while the database shows leases of it; returns them."""
+    def freeze_before_its_report(self, name: str) -> set[Lease]:
+        """Stop a worker in its tracks between the last look at a lease and its report; returns those leases.
+
+        None when no work is left for it.
+        """
         process = self.stage.workers[name]
-        for _ in range(ATTEMPTS_TO_FREEZE):
+        while self.share_done() < 1:
             process.freeze()
-            held = self.leases_of(name)
+            held = self.leases_of(name) & self.unreported(name)
             if held:
-                self.say(f"{name} is frozen (SIGSTOP) with {len(held)} tasks in its hands")
+                self.say(f"{name} is frozen (SIGSTOP) with {len(held)} copies written and not yet reported")
                 return held
             process.thaw()
             self.pause(LOOK_SECONDS)
-        self.say(f"{name} never held a task and was not frozen")
         return set()
 
-    def thaw_after_hand_over(self, name: str, held: set[Lease]) -> None:
-        """Wake the worker when a task it thinks it holds is somebody else's, and wait until its write is refused."""
+    def thaw_and_see_it_refused(self, name: str, held: set[Lease]) -> bool:
+        """Wake the worker when its tasks are others' and wait for the refusal; False when it had reported in time."""
         if not held:
-            return
-        try:
-            self.wait_until(lambda: self.handed_over(held), HAND_OVER_SECONDS)
-        except TimeoutError:
-            # What it held had been completed by a call that was on its way: nobody took anything from it.
-            self.stage.workers[name].thaw()
-            self.say(f"{name} woke up: all it held had been completed before it froze")
-            return
-        refused_before = self.refusals_of(name)
+            self.say(f"{name} was not frozen: no work was left for it")
+            return True
+        self.wait_until(lambda: held == self.reported(held) | self.handed_over(held), HAND_OVER_SECONDS)
+        lost = self.handed_over(held)
+        refused_before = self.lines_of(name, REFUSED)
         self.stage.workers[name].thaw()
-        self.say(f"{name} is awake again; its tasks belong to others now")
-        try:
-            self.wait_until(lambda: self.refusals_of(name) > refused_before, REFUSAL_SECONDS)
-            self.say(f"{name} tried to write with an old fencing token and was refused")
-        except TimeoutError:
-            self.say(f"{name} noticed by itself that its leases were gone and wrote nothing")
+        if not lost:
+            self.say(f"{name} is awake again: its reports were on the way before it froze, so it lost nothing")
+            return False
+        self.say(f"{name} is awake again; {len(lost)} of its tasks belong to others now")
+        self.wait_until(lambda: self.lines_of(name, REFUSED) > refused_before, REFUSAL_SECONDS)
+        self.say(f"{name} reported with an old fencing token and was refused")
+        return True
 
     def kill_and_restart(self, name: str) -> None:
         """SIGKILL: no goodbye, no clean-up; its leases run out and others take over."""
         self.stage.workers[name].kill()
         left = len(self.leases_of(name))
         self.stage.workers[name].start()
-        self.say(f"{name} was killed (SIGKILL) with {left} tasks in its hands, and started again")
+        self.say(f"{name} was killed (SIGKILL) while it held {left} leases, and started again")
 
     def flush_redis(self) -> None:
         self.stage.valkey.flush()
@@ -120,17 +120,34 @@ class Troublemaker:
         )
         return {Lease(*row) for row in rows}
 
-    def handed_over(self, held: set[Lease]) -> bool:
-        """Whether one of these tasks has a newer fencing token: somebody else has fetched it."""
-        rows = self.ask(
-            "select task_id::text, fencing_token from celeriac.task_list where task_id = any (cast(:ids as uuid[]))",
-            ids=[lease.task_id for lease in held],
-        )
-        token_of = {lease.task_id: lease.fencing_token for lease in held}
-        return any(token is not None and token > token_of[task_id] for task_id, token in rows)
+    def handed_over(self, held: set[Lease]) -> set[Lease]:
+        """Those whose task has a newer fencing token: somebody else has fetched it."""
+        return {lease for lease in held if self.tokens_of(held).get(lease.task_id, 0) > lease.fencing_token}
 
-    def refusals_of(self, name: str) -> int:
-        return sum(line.what == REFUSED for line in read_diaries(self.folders.diaries, name))
+    def reported(self, held: set[Lease]) -> set[Lease]:
+        """Those whose task has ended under this very token: the report was on its way before the worker froze."""
+        ended = self.tokens_of(held, "COMPLETED")
+        return {lease for lease in held if ended.get(lease.task_id) == lease.fencing_token}
+
+    def tokens_of(self, held: set[Lease], state: str | None = None) -> dict[str, int]:
+        """The newest fencing token of each task (in the state)."""
+        rows = self.ask(
+            """
+            select task_id::text, fencing_token from celeriac.task_list
+             where task_id = any (cast(:ids as uuid[])) and (cast(:state as text) is null or state = :state)
+            """,
+            ids=[lease.task_id for lease in held],
+            state=state,
+        )
+        return dict(rows)
+
+    def unreported(self, name: str) -> set[Lease]:
+        """What the worker has written to the end and not been told to be accepted, as its own diary says."""
+        return self.lines_of(name, WRITTEN) - self.lines_of(name, ACCEPTED)
+
+    def lines_of(self, name: str, what: str) -> set[Lease]:
+        lines = read_diaries(self.folders.diaries, name)
+        return {Lease(line.task_id, line.fencing_token) for line in lines if line.what == what}
 
     def ask(self, sql: str, **values: object) -> Sequence[tuple[str, int]]:
         """The rows, or none while the database is away."""

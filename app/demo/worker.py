@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import re
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import httpx
 
 from app.demo.copying import copy_file
-from app.demo.evidence import ACCEPTED, BEGUN, REFUSED, Diary
+from app.demo.evidence import ACCEPTED, BEGUN, REFUSED, WRITTEN, Diary
 from app.demo.orders import TASK_TYPE
 from celeriac import AsyncClient, TaskContext, Worker
 
@@ -62,6 +63,7 @@ class Post:
 def main() -> None:
     """Work until SIGTERM."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would write a line for every call
     post = Post(**vars(parser().parse_args()))
     diary = Diary(post.diaries / f"{post.name}.{os.getpid()}.diary")
     client = AsyncClient(post.api_url, os.environ[KEY_VARIABLE], transport=Witness(diary))
@@ -72,8 +74,13 @@ def main() -> None:
         diary.write(BEGUN, task.task_id, task.fencing_token)
         path = task.variables["path"]
         attempt = f"{task.task_id}.{task.fencing_token}"
-        copied = copy_file(post.source / path, post.target / path, attempt, task.check, post.pause_ms)
-        return asdict(copied)
+
+        def written() -> None:
+            # From here on the worker does not look at its lease again: if it is frozen now, its report comes too late.
+            diary.write(WRITTEN, task.task_id, task.fencing_token)
+            time.sleep(post.pause_ms / 1000)  # as a slow disk would, for runs over a few small files
+
+        return asdict(copy_file(post.source / path, post.target / path, attempt, task.check, written))
 
     worker.run()
 
