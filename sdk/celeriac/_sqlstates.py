@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from celeriac.errors import Refused, refusal, task_id_in
+from celeriac.errors import Refused, refusal
 
 CODES: Final[Mapping[str, str]] = {
     "TK403": "forbidden",
@@ -28,7 +29,7 @@ def refusal_in(error: BaseException) -> Refused | None:
     if code is None:
         return None
     message, detail, field = _diagnosis(original)
-    return refusal(code, message, field=field, task_id=task_id_in(detail))
+    return refusal(code, message, field=field, task_id=_task_id_in(detail))
 
 
 def _diagnosis(original: Any) -> tuple[str, str | None, str | None]:
@@ -38,3 +39,9 @@ def _diagnosis(original: Any) -> tuple[str, str | None, str | None]:
     source = original.__cause__ or original
     message = getattr(source, "message", None) or str(original)
     return message, getattr(source, "detail", None), getattr(source, "column_name", None) or None
+
+
+def _task_id_in(detail: str | None) -> str | None:
+    """The task that a refusal's detail (JSON text) names, if it names one."""
+    named = json.loads(detail) if detail else None
+    return str(named["task_id"]) if isinstance(named, dict) and "task_id" in named else None

@@ -27,7 +27,6 @@ A refusal over HTTP (problem+json) and one of the SQL functions (SQLSTATE) are t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
@@ -214,15 +213,6 @@ def from_problem(status: int, problem: Mapping[str, Any]) -> Refused:
         detail,
         status=status,
         field=problem.get("field"),
-        task_id=problem.get("task_id") or task_id_in(detail),
+        task_id=problem.get("task_id"),
         errors=tuple(problem.get("errors") or ()),
     )
-
-
-def task_id_in(detail: str | None) -> str | None:
-    """The task that a refusal's detail (JSON text of the authority) names, if it names one."""
-    try:
-        named = json.loads(detail or "null")
-    except ValueError:
-        return None
-    return str(named["task_id"]) if isinstance(named, dict) and named.get("task_id") else None
