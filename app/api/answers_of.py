@@ -1,0 +1,228 @@
+"""The shapes of answers, for OpenAPI: handlers write them as bytes, so these document and are held to it by tests."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel
+
+Variables = dict[str, Any]
+
+
+class LeasedTask(BaseModel):
+    """A task under a lease; every write to it carries `fencing_token`."""
+
+    task_id: UUID
+    token_id: UUID | None
+    instance_id: UUID | None
+    task_type: str
+    version: int
+    business_key: str | None
+    variables: Variables
+    fencing_token: int
+    lock_expires_at: datetime
+    lock_duration_ms: int
+    retries: int
+    attempt: int
+    priority: int
+    created_at: datetime
+
+
+class TaskState(BaseModel):
+    task_id: UUID
+    state: str
+
+
+class FailedTask(TaskState):
+    """`run_at`: when the next attempt is due; null when there is none."""
+
+    retries: int | None
+    run_at: datetime | None
+
+
+class ExtendedLease(BaseModel):
+    task_id: UUID
+    lock_expires_at: datetime
+    lock_duration_ms: int
+
+
+class Completed(BaseModel):
+    """`code` is null when the item went through, else why it was refused."""
+
+    task_id: UUID
+    state: str | None
+    code: str | None
+    message: str | None
+
+
+class Failed(Completed):
+    retries: int | None
+    run_at: datetime | None
+
+
+class CompletedMany(BaseModel):
+    results: list[Completed]
+
+
+class FailedMany(BaseModel):
+    results: list[Failed]
+
+
+class CreatedTask(BaseModel):
+    """`created` is false when the idempotency key was known with the same input: this is the first task."""
+
+    task_id: UUID
+    task_type: str
+    state: str
+    created: bool
+
+
+class CreatedTasks(BaseModel):
+    tasks: list[CreatedTask]
+
+
+class ListedTask(BaseModel):
+    task_id: UUID
+    task_type: str
+    version: int
+    business_key: str | None
+    state: str
+    priority: int | None
+    retries: int | None
+    attempts: int | None
+    expirations: int | None
+    redrives: int
+    idempotency_key: str | None
+    worker_id: str | None
+    principal: str | None
+    fencing_token: int | None
+    lock_expires_at: datetime | None
+    run_at: datetime | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    error: str | None
+
+
+class TaskPage(BaseModel):
+    """`next_cursor` is null on the last page."""
+
+    tasks: list[ListedTask]
+    next_cursor: str | None
+
+
+class Attempt(BaseModel):
+    attempt: int
+    worker_id: str | None
+    principal: str | None
+    fencing_token: int | None
+    outcome: str
+    error: str | None
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class TimelineEntry(BaseModel):
+    at: datetime
+    kind: str
+    attempt: int | None
+    fencing_token: int | None
+    worker_id: str | None
+    principal: str | None
+    detail: Any
+
+
+class TaskDetail(ListedTask):
+    """`attempts` lists them here; in a list it is their number."""
+
+    variables: Variables
+    result: Variables | None
+    policy: Variables | None
+    token_id: UUID | None
+    instance_id: UUID | None
+    attempts: list[Attempt]  # type: ignore[assignment]
+    timeline: list[TimelineEntry]
+
+
+class RedrivenTasks(BaseModel):
+    task_ids: list[UUID]
+
+
+class TaskTypeAnswer(BaseModel):
+    """What a task type's tasks get unless they say otherwise."""
+
+    name: str
+    lease_ms: int
+    retries: int
+    backoff_first_ms: int
+    backoff_factor: float
+    backoff_cap_ms: int
+    backoff_jitter: float
+    expirations: int
+    delivery: str
+    queue: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class TaskTypes(BaseModel):
+    task_types: list[TaskTypeAnswer]
+
+
+class WorkerAnswer(BaseModel):
+    worker_id: str
+    heartbeat_at: datetime
+
+
+class ListedWorker(WorkerAnswer):
+    kind: str
+    task_types: list[str]
+    principal: str
+    versions: Any
+    details: Any
+    started_at: datetime
+    live: bool
+
+
+class Workers(BaseModel):
+    workers: list[ListedWorker]
+
+
+class KeyAnswer(BaseModel):
+    key_id: UUID
+    name: str
+    principal: str
+    verbs: list[str]
+    task_types: list[str]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class Keys(BaseModel):
+    keys: list[KeyAnswer]
+
+
+class NewKey(KeyAnswer):
+    """`key` is shown here and never again."""
+
+    key: str
+
+
+class RevokedKey(BaseModel):
+    key_id: UUID
+    revoked_at: datetime
+
+
+class Live(BaseModel):
+    status: str
+
+
+class Ready(BaseModel):
+    """`status` is ready or unavailable; each check says ok, degraded or what is wrong."""
+
+    status: str
+    database: str
+    redis: str

@@ -1,0 +1,46 @@
+"""The API's way to the authority: a connection for one call, given back before anything else is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sqlalchemy import Executable, Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from db import call
+
+
+class Database:
+    """Calls functions and reads views, each on a connection of its own from the pool."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection]:
+        """A connection from the pool; Unavailable when none can be had."""
+        with call.refusals():
+            connection = await self._engine.connect()
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    async def rows(self, function: str, **arguments: Any) -> Sequence[Row[Any]]:
+        """What the function returns; Refused or Unavailable."""
+        async with self.connection() as connection:
+            return await call.arows(connection, function, **arguments)
+
+    async def one(self, function: str, **arguments: Any) -> Row[Any]:
+        """The one row that the function returns; Refused or Unavailable."""
+        async with self.connection() as connection:
+            return await call.aone(connection, function, **arguments)
+
+    async def view(self, statement: str | Executable, **values: Any) -> Sequence[Row[Any]]:
+        """The rows of a fixed statement on views; Unavailable when the database is gone."""
+        asked = text(statement) if isinstance(statement, str) else statement
+        async with self.connection() as connection:
+            with call.refusals():
+                return (await connection.execute(asked, values)).all()

@@ -1,0 +1,190 @@
+"""The external-task protocol: workers fetch under a lease, and complete, fail, extend or unlock what they hold."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+from starlette.responses import Response
+
+from app.api import answers_of
+from app.api.answers import answer, splice
+from app.api.door import Call, DoorRoute
+from app.api.fields import (
+    MOST_TASK_TYPES,
+    MOST_TASKS,
+    Counted,
+    DelayMs,
+    ErrorText,
+    FencingToken,
+    Id,
+    LeaseMs,
+    Name,
+    Payload,
+    Strict,
+    TaskType,
+)
+from app.api.leases import as_owner, as_owner_of_all
+from app.api.polls import Wanted, fetch_patiently
+from app.api.problems import BODY_REFUSALS, documented
+from app.api.rights import demand, demand_types
+
+router = APIRouter(prefix="/v1/external-tasks", tags=["external tasks"], route_class=DoorRoute)
+
+LONGEST_WAIT_MS: Final = 60_000
+_REFUSALS: Final = BODY_REFUSALS | documented(404, 409)
+
+Versions = Annotated[list[Counted], Field(min_length=1, max_length=1000)]
+
+
+class FetchRequest(Strict):
+    """Which tasks a worker takes, how many, for how long, and how long it is ready to wait for the first."""
+
+    worker_id: Name
+    task_types: Annotated[list[TaskType], Field(min_length=1, max_length=MOST_TASK_TYPES)]
+    max_tasks: Annotated[int, Field(ge=1, le=MOST_TASKS)] = 1
+    lock_duration_ms: LeaseMs | None = None
+    wait_ms: Annotated[int, Field(ge=0, le=LONGEST_WAIT_MS)] = 0
+    versions: Annotated[dict[TaskType, Versions], Field(max_length=MOST_TASK_TYPES)] | None = None
+
+    @model_validator(mode="after")
+    def _versions_are_of_fetched_types(self) -> FetchRequest:
+        if self.versions and not self.versions.keys() <= set(self.task_types):
+            raise PydanticCustomError("foreign_version", "versions: names a task type that is not in task_types")
+        return self
+
+
+class Held(Strict):
+    """What every write of a worker says: who it is and, by the token, which lease it means."""
+
+    worker_id: Name
+    fencing_token: FencingToken | None = None
+
+
+class CompleteRequest(Held):
+    variables: Payload | None = None
+
+
+class FailRequest(Held):
+    error: ErrorText
+    retry_after_ms: DelayMs | None = None
+    retries: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+
+
+class ExtendRequest(Held):
+    lock_duration_ms: LeaseMs
+
+
+class UnlockRequest(Held):
+    pass
+
+
+class Completion(Strict):
+    task_id: Id
+    fencing_token: FencingToken | None = None
+    variables: Payload | None = None
+
+
+class Failure(Strict):
+    task_id: Id
+    fencing_token: FencingToken | None = None
+    error: ErrorText
+    retry_after_ms: DelayMs | None = None
+    retries: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+
+
+class CompleteManyRequest(Strict):
+    worker_id: Name
+    tasks: Annotated[list[Completion], Field(min_length=1, max_length=MOST_TASKS)]
+
+
+class FailManyRequest(Strict):
+    worker_id: Name
+    tasks: Annotated[list[Failure], Field(min_length=1, max_length=MOST_TASKS)]
+
+
+@router.post("/fetch-and-lock", response_model=list[answers_of.LeasedTask], responses=BODY_REFUSALS | documented(429))
+async def fetch_and_lock(call: Call, body: FetchRequest) -> Response:
+    """Take up to `max_tasks` ready tasks under a lease, best priority first, then oldest.
+
+    Without ready work the call waits up to `wait_ms` for the first task. The header `Celeriac-More: true` says that the
+    answer was cut by its size and more is ready.
+    """
+    demand(call.principal, "work")
+    demand_types(call.principal, body.task_types, "task_types")
+    wanted = Wanted(
+        worker_id=body.worker_id,
+        task_types=tuple(dict.fromkeys(body.task_types)),
+        max_tasks=body.max_tasks,
+        lock_duration_ms=body.lock_duration_ms,
+        versions=orjson.dumps(body.versions).decode() if body.versions else None,
+    )
+    tasks = await fetch_patiently(call, wanted, body.wait_ms / 1000)
+    more = bool(tasks) and tasks[0].more
+    return answer([_leased(task) for task in tasks], headers={"Celeriac-More": "true"} if more else None)
+
+
+@router.post("/complete", response_model=answers_of.CompletedMany, responses=_REFUSALS)
+async def complete_many(call: Call, body: CompleteManyRequest) -> Response:
+    """Complete many tasks in one call; each has its own result, and one refused does not touch the others."""
+    demand(call.principal, "work")
+    rows = await as_owner_of_all(call, "complete_tasks", body.worker_id, body.tasks)
+    return answer({"results": [_without_ordinal(row) for row in rows]})
+
+
+@router.post("/fail", response_model=answers_of.FailedMany, responses=_REFUSALS)
+async def fail_many(call: Call, body: FailManyRequest) -> Response:
+    """Fail many tasks in one call; each has its own result."""
+    demand(call.principal, "work")
+    rows = await as_owner_of_all(call, "fail_tasks", body.worker_id, body.tasks)
+    return answer({"results": [_without_ordinal(row) for row in rows]})
+
+
+@router.post("/{task_id}/complete", response_model=answers_of.TaskState, responses=_REFUSALS)
+async def complete(call: Call, task_id: Id, body: CompleteRequest) -> Response:
+    """End a held task well, with its result. The same call again has the same answer."""
+    row = await as_owner(call, "complete_task", task_id, body, variables=body.variables)
+    return answer(dict(row._mapping))
+
+
+@router.post("/{task_id}/fail", response_model=answers_of.FailedTask, responses=_REFUSALS)
+async def fail(call: Call, task_id: Id, body: FailRequest) -> Response:
+    """Report a failed attempt.
+
+    The engine owns the retries: they go down by one unless `retries` is given; at 0 the task is FAILED.
+    """
+    row = await as_owner(
+        call, "fail_task", task_id, body, error=body.error, retry_after_ms=body.retry_after_ms, retries=body.retries
+    )
+    return answer(dict(row._mapping))
+
+
+@router.post("/{task_id}/extend-lock", response_model=answers_of.ExtendedLease, responses=_REFUSALS)
+async def extend_lock(call: Call, task_id: Id, body: ExtendRequest) -> Response:
+    """Hold a task for `lock_duration_ms` more, counted from now by the database's clock."""
+    row = await as_owner(call, "extend_lease", task_id, body, lock_duration_ms=body.lock_duration_ms)
+    return answer(dict(row._mapping))
+
+
+@router.post("/{task_id}/unlock", response_model=answers_of.TaskState, responses=_REFUSALS)
+async def unlock(call: Call, task_id: Id, body: UnlockRequest) -> Response:
+    """Give a held task back; the attempt does not count."""
+    row = await as_owner(call, "release_task", task_id, body)
+    return answer(dict(row._mapping))
+
+
+_LEASED: Final = (
+    "task_id", "token_id", "instance_id", "task_type", "version", "business_key", "variables", "fencing_token",
+    "lock_expires_at", "lock_duration_ms", "retries", "attempt", "priority", "created_at",
+)  # fmt: skip
+
+
+def _leased(row: Any) -> dict[str, Any]:
+    return splice({name: getattr(row, name) for name in _LEASED}, ("variables",))
+
+
+def _without_ordinal(row: Any) -> dict[str, Any]:
+    return {name: value for name, value in row._mapping.items() if name != "ordinal"}

@@ -1,0 +1,91 @@
+"""Limits before any request exists: how long one may take to arrive, and how large its head may be.
+
+uvicorn's parser collects headers without an end and waits for them for ever; both are cheap ways to hold a server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+LARGEST_HEAD_BYTES: Final = 32 << 10
+MOST_HEADERS: Final = 100
+LONGEST_URL: Final = 8 << 10
+ARRIVAL_SECONDS: Final = 30.0
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """Answers 431 or 414 to heads that are too large, and hangs up on requests that do not arrive in time."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._head_bytes = 0
+        self._refused = False
+        self._arrival: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect_arrival()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._arrived()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._refused:
+            super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0
+        self._expect_arrival()
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > LONGEST_URL:
+            self._refuse(414, b"the address is too long")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head_bytes += len(name) + len(value)
+        if self._head_bytes > LARGEST_HEAD_BYTES or len(self.headers) >= MOST_HEADERS:
+            self._refuse(431, b"the headers are too many or too large")
+        if not self._refused:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if not self._refused:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._arrived()
+        if not self._refused:
+            super().on_message_complete()
+
+    def _expect_arrival(self) -> None:
+        self._arrived()
+        self._arrival = self.loop.call_later(ARRIVAL_SECONDS, self._hang_up)
+
+    def _arrived(self) -> None:
+        if self._arrival is not None:
+            self._arrival.cancel()
+            self._arrival = None
+
+    def _hang_up(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
+
+    def _refuse(self, status: int, detail: bytes) -> None:
+        if self._refused:
+            return
+        self._refused = True
+        kind = b'"type":"urn:celeriac:problem:too_large","title":"Too Large","code":"too_large"'
+        body = b'{%s,"status":%d,"detail":"%s"}' % (kind, status, detail)
+        head = b"content-type: application/problem+json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+        self.transport.write(STATUS_LINE[status] + head + body)
+        self.transport.close()

@@ -1,0 +1,236 @@
+"""Tasks as those see them who order, watch and repair work: create, look, list, cancel, redrive."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import orjson
+from fastapi import APIRouter, Body, Query
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+from starlette.responses import Response
+
+from app.api import answers_of
+from app.api.answers import answer, splice
+from app.api.cursors import read_cursor, write_cursor
+from app.api.door import Call, DoorRoute
+from app.api.fields import (
+    LARGEST_INTEGER,
+    LONGEST_DELAY_MS,
+    LONGEST_ERROR,
+    MOST_ENQUEUED,
+    MOST_TASKS,
+    Counted,
+    DelayMs,
+    Id,
+    LeaseMs,
+    Name,
+    Payload,
+    Strict,
+    TaskType,
+    Time,
+)
+from app.api.leases import announce_types_of
+from app.api.problems import BODY_REFUSALS, Problem, documented
+from app.api.rights import demand, demand_types
+from db.call import Json
+from db.errors import Refused
+from db.listing import task_page
+
+router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=DoorRoute)
+
+_WRITE_REFUSALS: Final = BODY_REFUSALS | documented(404, 409)
+_READ_REFUSALS: Final = documented(401, 403, 404, 422, 503)
+
+MOST_LISTED: Final = 200
+
+State = Literal["READY", "SCHEDULED", "LOCKED", "WAITING", "COMPLETED", "FAILED", "CANCELED"]
+
+
+class Policy(Strict):
+    """How this one task is held and retried, where it differs from its type."""
+
+    lease_ms: LeaseMs | None = None
+    backoff_first_ms: Annotated[int, Field(ge=0, le=LONGEST_DELAY_MS)] | None = None
+    backoff_factor: Annotated[float, Field(ge=1, le=100)] | None = None
+    backoff_cap_ms: Annotated[int, Field(ge=0, le=LONGEST_DELAY_MS)] | None = None
+    backoff_jitter: Annotated[float, Field(ge=0, le=1)] | None = None
+    expirations: Annotated[int, Field(ge=0, le=LARGEST_INTEGER)] | None = None
+
+
+class TaskItem(Strict):
+    """A task to be made."""
+
+    task_type: TaskType
+    variables: Payload = "{}"
+    version: Counted = 1
+    priority: Annotated[int, Field(ge=0, le=LARGEST_INTEGER)] = 0
+    business_key: Name | None = None
+    idempotency_key: Name | None = None
+    delay_ms: DelayMs | None = None
+    run_at: Time | None = None
+    retries: Counted | None = None
+    policy: Policy | None = None
+    token_id: Id | None = None
+    instance_id: Id | None = None
+
+    @model_validator(mode="after")
+    def _one_due_time(self) -> TaskItem:
+        if self.delay_ms is not None and self.run_at is not None:
+            raise PydanticCustomError("two_due_times", "delay_ms and run_at exclude each other")
+        return self
+
+    def written(self) -> dict[str, Any]:
+        """The item as the authority takes it: what was sent, the payload as its own text."""
+        item = {name: getattr(self, name) for name in self.model_fields_set}
+        if "variables" in item:
+            item["variables"] = orjson.Fragment(self.variables)
+        if self.policy is not None:
+            item["policy"] = {name: getattr(self.policy, name) for name in self.policy.model_fields_set}
+        return {name: value for name, value in item.items() if value is not None}
+
+
+class TaskItems(Strict):
+    tasks: Annotated[list[TaskItem], Field(min_length=1, max_length=MOST_ENQUEUED)]
+
+
+class CancelRequest(Strict):
+    reason: Annotated[str, Field(max_length=LONGEST_ERROR)] | None = None
+
+
+class RedriveRequest(Strict):
+    retries: Counted | None = None
+
+
+class RedriveManyRequest(Strict):
+    """Which FAILED tasks start again: all filters must hold; `max_tasks` bounds one call."""
+
+    task_type: TaskType | None = None
+    failed_after: Time | None = None
+    failed_before: Time | None = None
+    max_tasks: Annotated[int, Field(ge=1, le=MOST_TASKS)] = MOST_TASKS
+
+
+class ListQuery(BaseModel):
+    """Filters, order and page of a task list."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    task_type: Name | None = None
+    state: State | None = None
+    business_key: Name | None = None
+    idempotency_key: Name | None = None
+    sort: Literal["created_at", "-created_at"] = "-created_at"
+    limit: Annotated[int, Field(ge=1, le=MOST_LISTED)] = 50
+    cursor: Annotated[str, Field(max_length=100)] | None = None
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=answers_of.CreatedTask,
+    responses={**_WRITE_REFUSALS, 200: {"model": answers_of.CreatedTask}},
+)
+async def create(call: Call, body: TaskItem) -> Response:
+    """Make a task: 201; or 200 with the first task when its idempotency key is known with the same input."""
+    try:
+        created = (await _enqueue(call, [body], "task_type"))[0]
+    except Refused as refused:
+        # The authority knows batches only; whoever sent one task has no `tasks.0.` in their body.
+        refused.message = refused.message.replace("tasks.0.", "")
+        refused.field = refused.field and refused.field.removeprefix("tasks.0.")
+        raise
+    return answer(created, 201 if created["created"] else 200)
+
+
+@router.post("/batch", status_code=201, response_model=answers_of.CreatedTasks, responses=_WRITE_REFUSALS)
+async def create_many(call: Call, body: TaskItems) -> Response:
+    """Make up to 5 000 tasks, all or none."""
+    return answer({"tasks": await _enqueue(call, body.tasks, "tasks")}, 201)
+
+
+async def _enqueue(call: Call, items: list[TaskItem], field_of_types: str) -> list[dict[str, Any]]:
+    demand(call.principal, "enqueue")
+    demand_types(call.principal, {item.task_type for item in items}, field_of_types)
+    written = orjson.dumps([item.written() for item in items]).decode()
+    rows = await call.parts.database.rows("enqueue_tasks", tasks=Json(written), **call.rights)
+    call.parts.announcer.announce(row.task_type for row in rows if row.state == "READY" and row.created)
+    return [
+        {"task_id": row.task_id, "task_type": row.task_type, "state": row.state, "created": row.created} for row in rows
+    ]
+
+
+@router.post("/redrive", response_model=answers_of.RedrivenTasks, responses=_WRITE_REFUSALS)
+async def redrive_many(call: Call, body: Annotated[RedriveManyRequest, Body()] = RedriveManyRequest()) -> Response:
+    """Start failed tasks again, oldest failure first, up to `max_tasks`; call again until none comes back."""
+    demand(call.principal, "manage")
+    rows = await call.parts.database.rows("redrive_tasks", **body.model_dump(), **call.rights)
+    ids = [str(row.task_id) for row in rows]
+    await announce_types_of(call, ids)
+    return answer({"task_ids": ids})
+
+
+@router.get("", response_model=answers_of.TaskPage, responses=_READ_REFUSALS)
+async def list_tasks(call: Call, asked: Annotated[ListQuery, Query()]) -> Response:
+    """A page of tasks in order of creation; `next_cursor` leads to the next one, with the same filters."""
+    demand(call.principal, "read")
+    only_types = call.principal.only_types
+    filters = asked.model_dump(include={"task_type", "state", "business_key", "idempotency_key"})
+    question = (tuple(filters.items()), asked.sort, only_types and tuple(only_types))
+    rows = await call.parts.database.view(
+        task_page(
+            **filters,
+            only_types=only_types,
+            newest_first=asked.sort == "-created_at",
+            limit=asked.limit + 1,
+            after=None if asked.cursor is None else read_cursor(asked.cursor, question),
+        )
+    )
+    shown = rows[: asked.limit]
+    next_cursor = write_cursor(shown[-1].task_id, question) if len(rows) > len(shown) else None
+    return answer({"tasks": [dict(row._mapping) for row in shown], "next_cursor": next_cursor})
+
+
+@router.get("/{task_id}", response_model=answers_of.TaskDetail, responses=_READ_REFUSALS)
+async def get(call: Call, task_id: Id) -> Response:
+    """One task with its payloads, its attempts and its timeline."""
+    demand(call.principal, "read")
+    database, mine = call.parts.database, {"id": task_id, "only": call.principal.only_types}
+    found = await database.view(
+        "select * from celeriac.task_detail where task_id = cast(:id as uuid)"
+        " and (cast(:only as text[]) is null or task_type like any(cast(:only as text[])))",
+        **mine,
+    )
+    if not found:
+        raise Problem(404, "there is no such task")
+    attempts = await database.view(
+        "select attempt, worker_id, principal, fencing_token, outcome, error, started_at, ended_at"
+        " from celeriac.task_attempts where task_id = cast(:id as uuid) order by attempt, started_at limit 1000",
+        id=task_id,
+    )
+    timeline = await database.view(
+        "select at, kind, attempt, fencing_token, worker_id, principal, detail"
+        " from celeriac.task_timeline where task_id = cast(:id as uuid) order by at desc limit 1000",
+        id=task_id,
+    )
+    task = splice(dict(found[0]._mapping), ("variables", "result", "policy"))
+    task["attempts"] = [dict(row._mapping) for row in attempts]
+    task["timeline"] = [splice(dict(row._mapping), ("detail",)) for row in reversed(timeline)]
+    return answer(task)
+
+
+@router.post("/{task_id}/cancel", response_model=answers_of.TaskState, responses=_WRITE_REFUSALS)
+async def cancel(call: Call, task_id: Id, body: Annotated[CancelRequest, Body()] = CancelRequest()) -> Response:
+    """Cancel an open task; whoever holds it is told at its next call. Twice is the same as once."""
+    demand(call.principal, "manage")
+    row = await call.parts.database.one("cancel_task", task_id=task_id, reason=body.reason, **call.rights)
+    return answer(dict(row._mapping))
+
+
+@router.post("/{task_id}/redrive", response_model=answers_of.TaskState, responses=_WRITE_REFUSALS)
+async def redrive(call: Call, task_id: Id, body: Annotated[RedriveRequest, Body()] = RedriveRequest()) -> Response:
+    """Start a FAILED task again, with `retries` new attempts."""
+    demand(call.principal, "manage")
+    row = await call.parts.database.one("redrive_task", task_id=task_id, retries=body.retries, **call.rights)
+    await announce_types_of(call, [task_id])
+    return answer(dict(row._mapping))
