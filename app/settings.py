@@ -69,6 +69,8 @@ class Settings:
     """Who may log in to Flower: `user:password`, several separated by commas."""
     flower_open: bool = False
     """Start Flower although nobody has to log in: only behind a proxy that checks."""
+    flower_controls: bool = False
+    """Let those who log in to Flower act on workers and tasks of Celery, not only look."""
     state_dir: str = str(Path(tempfile.gettempdir()) / f"celeriac-{os.getuid()}")
     """Where long-running processes leave the sign of life that health checks read."""
 
@@ -203,4 +205,5 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "flower_port": _number(0, 65535),
     "flower_basic_auth": _logins,
     "flower_open": _flag,
+    "flower_controls": _flag,
 }

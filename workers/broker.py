@@ -109,7 +109,8 @@ class Broker:
         if self._connection is None:
             self._connection = self._app.connection_for_write(connect_timeout=5)
         if self._channel is None:
-            self._connection.connect()
+            # kombu's own connect() sleeps for 2 s between its two attempts.
+            self._connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, interval_max=0)
             self._channel = self._connection.channel()
         return self._channel
 
