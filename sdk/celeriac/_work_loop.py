@@ -64,6 +64,8 @@ class WorkLoop:
         """Fetch no more; give running handlers their grace (in seconds; None: as ordered), then release them."""
         if grace_seconds is not None:
             self._grace_seconds = grace_seconds
+        if not self._stopping.is_set():
+            log.info("stopping: %d handlers have %g s to end", len(self._lives), self._grace_seconds)
         self._stopping.set()
         self._slot_freed.set()
 
