@@ -25,21 +25,21 @@ _DEEPEST: Final = 100
 _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
-def encode(value: Any) -> bytes:
+def encode(value: Any, name: str = "") -> bytes:
     """`value` as compact UTF-8 JSON.
 
     Raises Invalid for NaN, infinities, NUL characters, lone surrogates, foreign types, circles and bottomless nesting,
-    with the place in `field`; TooLarge for more than the server would read.
+    with the place (inside `name`) in `field`; TooLarge for more than the server would read.
     """
     mark = uuid.uuid4().hex
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_marker(mark))
         body = _unmark(text, mark).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        place, reason = fault_in(value) or ("", str(error))
+        place, reason = fault_in(value, name) or (name, str(error))
         raise Invalid(f"{place or 'value'} {reason}", field=place or None) from None
     if "\\u0000" in text and _NUL.search(text):
-        place, reason = fault_in(value) or ("", "holds a NUL character")
+        place, reason = fault_in(value, name) or (name, "holds a NUL character")
         raise Invalid(f"{place or 'value'} {reason}", field=place or None)
     if len(body) > BODY_LIMIT:
         raise TooLarge(f"{len(body)} bytes of JSON are more than the {BODY_LIMIT} that a request may have")

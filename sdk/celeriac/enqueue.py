@@ -118,7 +118,7 @@ async def aenqueue_many(conn: AwaitedConnection, tasks: Sequence[NewTask]) -> li
 
 
 def _body(tasks: Iterable[NewTask]) -> str:
-    return _json.encode([task.to_json() for task in tasks]).decode()
+    return _json.encode([task.to_json() for task in tasks], "tasks").decode()
 
 
 def _statement() -> Any:
