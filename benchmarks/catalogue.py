@@ -1,0 +1,25 @@
+"""All benchmarks by name, in the order in which they run."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from benchmarks import claim_latency, http_throughput, idle_polls, sql_throughput, wakeup, wal
+from benchmarks.figures import Measured
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What it asks, and how it is run: `run(quick)` starts and stops its own servers."""
+
+    question: str
+    run: Callable[[bool], Measured]
+
+
+BENCHMARKS: Mapping[str, Benchmark] = {
+    "claim_latency": Benchmark("Does a fetch get slower with what else is in the database?", claim_latency.run),
+    "wal": Benchmark("How much write-ahead log does a task cost?", wal.run),
+    "sql_throughput": Benchmark("How many tasks a second go through the SQL functions?", sql_throughput.run),
+    "http_throughput": Benchmark("What does HTTP cost next to direct SQL?", http_throughput.run),
+    "wakeup": Benchmark("How long after its commit has a waiting worker its task?", wakeup.run),
+    "idle_polls": Benchmark("What do a thousand waiting workers cost?", idle_polls.run),
+}

@@ -1,0 +1,168 @@
+"""A thousand workers with nothing to do: what their long polls cost, and how many of them one task wakes."""
+
+import resource
+import selectors
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import psutil
+import psycopg
+
+from app.dev.valkey import EmbeddedValkey
+from app.dev.waiting import wait_until
+from benchmarks.figures import Figure, Goal, Measured
+from benchmarks.http_caller import HttpCaller, fetch_body, read_leases
+from benchmarks.http_connection import HttpConnection
+from benchmarks.servers import Api, Database, durable_postgres, new_database, running_api, server_version
+
+TASK_TYPE = "bench.idle"
+POLL_MS = 60_000
+FETCH = "/v1/external-tasks/fetch-and-lock"
+# Both ends of every connection, and what the processes have open besides.
+WANTED_FILES = 4096
+QUERIES_A_SECOND = Goal("≤", 1.0, "DESIGN §9")
+ONE_CLAIM = Goal("=", 1)
+
+Observer = psycopg.Connection[Any]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Polls that wait, and seconds for which nothing happens."""
+
+    polls: int
+    seconds: float
+    settling_seconds: float
+
+
+FULL = Numbers(polls=1_000, seconds=20, settling_seconds=3)
+QUICK = Numbers(polls=50, seconds=3, settling_seconds=2)
+
+
+def run(quick: bool) -> Measured:
+    numbers = QUICK if quick else FULL
+    _allow_open_files()
+    with ExitStack() as running:
+        server = running.enter_context(durable_postgres())
+        valkey = running.enter_context(EmbeddedValkey())
+        database = new_database(server, "bench")
+        api = running.enter_context(running_api(database, valkey.url()))
+        # Connected to another database: what it asks must not count.
+        observer = running.enter_context(psycopg.connect(server.url(), autocommit=True))
+        figures = list(_figures(api, database, observer, numbers))
+        version = server_version(server)
+    return Measured(asdict(numbers), tuple(figures), version)
+
+
+def _figures(api: Api, database: Database, observer: Observer, numbers: Numbers) -> Iterator[Figure]:
+    memory_before = _memory_mib(api)
+    alone = _transactions_a_second(observer, database, numbers)
+    with _waiting_polls(api, numbers.polls) as polls:
+        busy = _cpu_seconds(api)
+        waiting = _transactions_a_second(observer, database, numbers)
+        cpu_share = (_cpu_seconds(api) - busy) / (numbers.seconds + numbers.settling_seconds)
+        yield Figure(f"queries/s with {numbers.polls} idle polls, beyond those without any", waiting - alone, "1/s",
+                     QUERIES_A_SECOND, {"with_polls": waiting, "without": alone})  # fmt: skip
+        yield Figure("connections to Postgres", _connections(observer, database), "")
+        yield Figure("API process, share of one core", cpu_share, "")
+        memory = _memory_mib(api)
+        details = {"before_mib": memory_before, "with_polls_mib": memory}
+        yield Figure(
+            "API process, memory a poll", (memory - memory_before) / numbers.polls * 1024, "KiB", None, details
+        )
+        yield from _one_task(api, database, polls)
+
+
+def _one_task(api: Api, database: Database, polls: Sequence[HttpConnection]) -> Iterator[Figure]:
+    """One task arrives: exactly one poll is answered, and Postgres has seen exactly one claim."""
+    with closing(HttpCaller(api, "producer", TASK_TYPE)) as producer:
+        before = _claims(database)
+        producer.enqueue(1)
+        answered = _answered(polls, seconds=5)
+    tasks = [task for poll in answered for task in read_leases(poll.receive())]
+    if len(tasks) != 1:
+        raise RuntimeError(f"one task was enqueued and {len(tasks)} were handed out")
+    wait_until(lambda: _claims(database) > before, what="the count of claims")
+    yield Figure("claims for one task that arrives", _claims(database) - before, "", ONE_CLAIM)
+    yield Figure("polls answered for one task that arrives", len(answered), "", ONE_CLAIM)
+
+
+@contextmanager
+def _waiting_polls(api: Api, count: int) -> Iterator[Sequence[HttpConnection]]:
+    with ExitStack() as open_things:
+        polls = [open_things.enter_context(closing(HttpConnection(api.port, api.key))) for _ in range(count)]
+        for number, poll in enumerate(polls):
+            poll.send("POST", FETCH, fetch_body(f"idle-{number}", TASK_TYPE, 1, POLL_MS))
+        with closing(HttpConnection(api.port, api.key)) as metrics:
+            wait_until(lambda: _waiting(metrics) == count, what=f"{count} polls to wait")
+            yield polls
+
+
+def _waiting(connection: HttpConnection) -> int:
+    for line in connection.get("/metrics").decode().splitlines():
+        if line.startswith("celeriac_waiting_polls"):
+            return int(float(line.split()[-1]))
+    raise RuntimeError("the API does not say how many polls wait")
+
+
+def _answered(polls: Sequence[HttpConnection], seconds: float) -> Sequence[HttpConnection]:
+    """The polls that are answered within `seconds`; all of them are watched for that long."""
+    found: list[HttpConnection] = []
+    deadline = time.monotonic() + seconds
+    with selectors.DefaultSelector() as selector:
+        for poll in polls:
+            selector.register(poll, selectors.EVENT_READ, poll)
+        while (left := deadline - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                found.append(key.data)
+                selector.unregister(key.data)
+    return found
+
+
+def _transactions_a_second(observer: Observer, database: Database, numbers: Numbers) -> float:
+    """Every statement of the API is a transaction. Sessions report theirs a second late, hence the settling."""
+    time.sleep(numbers.settling_seconds)
+    before, began = _transactions(observer, database), time.monotonic()
+    time.sleep(numbers.seconds)
+    return (_transactions(observer, database) - before) / (time.monotonic() - began)
+
+
+def _transactions(observer: Observer, database: Database) -> int:
+    statement = "select xact_commit + xact_rollback from pg_stat_database where datname = %s"
+    return _number(observer, statement, database.name)
+
+
+def _connections(observer: Observer, database: Database) -> int:
+    return _number(observer, "select count(*) from pg_stat_activity where datname = %s", database.name)
+
+
+def _claims(database: Database) -> int:
+    """How often fetch_tasks was called, by Postgres' own count."""
+    statement = "select coalesce(sum(calls), 0) from pg_stat_user_functions where funcname = %s"
+    with psycopg.connect(database.owner_url, autocommit=True) as conn:
+        return _number(conn, statement, "fetch_tasks")
+
+
+def _number(conn: Observer, statement: str, argument: str) -> int:
+    row: Sequence[Any] | None = conn.execute(statement.encode(), [argument]).fetchone()
+    if row is None:
+        raise RuntimeError("no statistics")
+    return int(row[0])
+
+
+def _memory_mib(api: Api) -> float:
+    return float(psutil.Process(api.process.pid).memory_info().rss) / 2**20
+
+
+def _cpu_seconds(api: Api) -> float:
+    times = psutil.Process(api.process.pid).cpu_times()
+    return float(times.user + times.system)
+
+
+def _allow_open_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < WANTED_FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(WANTED_FILES, hard), hard))

@@ -1,0 +1,141 @@
+"""From the commit of a task to the answer of a long poll that waited for it."""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import psycopg
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from app.dev.valkey import EmbeddedValkey
+from benchmarks.callers import Held, variables
+from benchmarks.figures import Figure, Goal, Measured
+from benchmarks.http_caller import HttpCaller
+from benchmarks.samples import median, percentile, spread
+from benchmarks.servers import Api, Database, durable_postgres, new_database, running_api, server_version
+from celeriac.enqueue import enqueue
+from celeriac.wakeup import ring_after_commit
+from db.engine import driver_url
+
+TASK_TYPE = "bench.wakeup"
+POLL_MS = 30_000
+HUB_TICK_MS = 1_200.0
+MEDIAN, TAIL = Goal("≤", 10.0), Goal("≤", 50.0)
+# The hub looks once a second, give or take a fifth; the claim and the answer come on top.
+WITHOUT_REDIS = Goal("≤", HUB_TICK_MS + TAIL.limit, "DESIGN §9")
+
+Enqueue = Callable[[int], None]
+Owner = psycopg.Connection[Any]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Samples of a way, and the random gaps between them."""
+
+    samples: int
+    samples_without_redis: int
+    shortest_gap_ms: float
+    longest_gap_ms: float
+
+
+FULL = Numbers(samples=400, samples_without_redis=60, shortest_gap_ms=5, longest_gap_ms=100)
+QUICK = Numbers(samples=20, samples_without_redis=3, shortest_gap_ms=5, longest_gap_ms=20)
+
+
+def run(quick: bool) -> Measured:
+    numbers = QUICK if quick else FULL
+    with ExitStack() as running:
+        server = running.enter_context(durable_postgres())
+        valkey = running.enter_context(EmbeddedValkey())
+        database = new_database(server, "bench")
+        near, far = (running.enter_context(running_api(database, valkey.url())) for _ in range(2))
+        deaf = running.enter_context(running_api(database, None))
+        with _sdk(database, valkey.url()) as by_sdk, _sdk(database, None) as silently:
+            ways: Sequence[tuple[str, Enqueue, Api, int]] = [
+                ("HTTP, poll at another API process (Redis)", _by_http(far), near, numbers.samples),
+                ("HTTP, poll at the same API process", _by_http(near), near, numbers.samples),
+                ("SDK enqueue and ring_after_commit (Redis)", by_sdk, near, numbers.samples),
+                ("SDK enqueue, no Redis", silently, deaf, numbers.samples_without_redis),
+            ]
+            found = [(name, _latencies(act, api, database, count, numbers)) for name, act, api, count in ways]
+        version = server_version(server)
+    return Measured(asdict(numbers), tuple(figure for name, ms in found for figure in _figures(name, ms)), version)
+
+
+def _figures(name: str, samples: Sequence[float]) -> Iterator[Figure]:
+    details = spread(samples)
+    if "no Redis" in name:
+        yield Figure(f"{name}: p50", median(samples), "ms", None, details)
+        yield Figure(f"{name}: slowest", max(samples), "ms", WITHOUT_REDIS, details)
+    else:
+        yield Figure(f"{name}: p50", median(samples), "ms", MEDIAN, details)
+        yield Figure(f"{name}: p99", percentile(samples, 99), "ms", TAIL, details)
+
+
+def _by_http(api: Api) -> Enqueue:
+    caller = HttpCaller(api, "producer", TASK_TYPE)
+    return lambda number: caller.enqueue(1)
+
+
+@contextmanager
+def _sdk(database: Database, redis_url: str | None) -> Iterator[Enqueue]:
+    """Enqueue as an application does: in a transaction of its own session."""
+    engine = create_engine(driver_url(database.api_url))
+    with Session(engine) as session:
+        if redis_url is not None:
+            ring_after_commit(session, redis_url)
+
+        def act(number: int) -> None:
+            enqueue(session, TASK_TYPE, variables(number))
+            session.commit()
+
+        yield act
+    engine.dispose()
+
+
+def _latencies(act: Enqueue, api: Api, database: Database, count: int, numbers: Numbers) -> Sequence[float]:
+    """Milliseconds from commit to answer, one task after the other."""
+    with (
+        closing(HttpCaller(api, "waiting", TASK_TYPE)) as caller,
+        psycopg.connect(database.owner_url, autocommit=True) as owner,
+        ThreadPoolExecutor(max_workers=1) as waiting,
+    ):
+        return [_latency(act, number, caller, owner, waiting, numbers) for number in range(count)]
+
+
+def _latency(
+    act: Enqueue, number: int, caller: HttpCaller, owner: Owner, waiting: ThreadPoolExecutor, numbers: Numbers
+) -> float:
+    poll = waiting.submit(_ask, caller)
+    time.sleep(random.uniform(numbers.shortest_gap_ms, numbers.longest_gap_ms) / 1000)
+    act(number)
+    held, answered_at = poll.result()
+    latency_ms = (answered_at - _committed_at(owner, held)) * 1000
+    caller.complete([held])
+    return latency_ms
+
+
+def _ask(caller: HttpCaller) -> tuple[Held, float]:
+    """The task that a long poll was answered with, and when: seconds of the machine's clock, as Postgres uses it."""
+    held = caller.fetch(1, wait_ms=POLL_MS)
+    answered_at = time.time()
+    if not held:
+        raise RuntimeError("the poll ended without the task that was committed for it")
+    return held[0], answered_at
+
+
+def _committed_at(owner: Owner, held: Held) -> float:
+    """When the task was committed, by Postgres' own record; it stamps a commit before it flushes it to disk.
+
+    A fetch does not touch the row in `task`, so it still carries the transaction that made it.
+    """
+    statement = "select extract(epoch from pg_xact_commit_timestamp(xmin)) from celeriac.task where id = %s"
+    row = owner.execute(statement, [held.task_id]).fetchone()
+    if row is None:
+        raise RuntimeError("a task that was fetched is not there")
+    return float(row[0])

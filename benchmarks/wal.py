@@ -1,0 +1,136 @@
+"""How many bytes of write-ahead log a task costs: what a disk, a replica and a backup have to carry."""
+
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import psycopg
+
+from app.dev.postgres import EmbeddedPostgres
+from app.dev.postgres_binaries import find_binaries
+from benchmarks.figures import Figure, Goal, Measured
+from benchmarks.servers import Database, durable_postgres, new_database, server_version
+from benchmarks.shapes import add_open, settle
+from benchmarks.sql_caller import SqlCaller
+
+TASK_TYPE = "bench.wal"
+PHASES = ("enqueue", "fetch", "complete")
+BUDGET = Goal("≤", 1.8)
+
+
+Owner = psycopg.Connection[Any]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Tasks that pass unmeasured after the checkpoint, tasks measured, and tasks that always wait in the queue."""
+
+    warm_up: int
+    tasks: int
+    backlog: int
+
+
+FULL = {1: Numbers(warm_up=3_000, tasks=6_000, backlog=1_000), 50: Numbers(warm_up=20_000, tasks=40_000, backlog=1_000)}
+QUICK = {1: Numbers(warm_up=100, tasks=200, backlog=200), 50: Numbers(warm_up=500, tasks=1_000, backlog=200)}
+
+
+@dataclass(frozen=True)
+class Log:
+    """WAL of a measured stretch in bytes; `phases` leaves out what others wrote in between (autovacuum)."""
+
+    total: int
+    full_pages: int
+    phases: Mapping[str, int]
+
+
+def run(quick: bool) -> Measured:
+    numbers = QUICK if quick else FULL
+    with durable_postgres() as server:
+        figures = [
+            figure
+            for batch, of_batch in numbers.items()
+            for figure in _figures(batch, of_batch, _measure(new_database(server, f"batch_{batch}"), batch, of_batch))
+        ]
+        version = server_version(server)
+    settings = {f"batch_{batch}": asdict(of_batch) for batch, of_batch in numbers.items()}
+    return Measured(settings, tuple(figures), version)
+
+
+def _figures(batch: int, numbers: Numbers, log: Log) -> list[Figure]:
+    size = "single" if batch == 1 else f"batches of {batch}"
+    a_task = {name: _kilobytes(log.phases[name], numbers) for name in PHASES}
+    return [
+        Figure(f"WAL a task, {size}", _kilobytes(log.total, numbers), "kB", BUDGET, {"phases": a_task}),
+        Figure(f"WAL a task, {size}, of it full-page images", _kilobytes(log.full_pages, numbers), "kB"),
+        *(Figure(f"WAL a task, {size}, by {name}", a_task[name], "kB") for name in PHASES),
+    ]
+
+
+def _kilobytes(size: int, numbers: Numbers) -> float:
+    return size / numbers.tasks / 1000
+
+
+def _measure(database: Database, batch: int, numbers: Numbers) -> Log:
+    with (
+        psycopg.connect(database.owner_url, autocommit=True) as owner,
+        closing(SqlCaller(database.api_url, "worker", TASK_TYPE)) as caller,
+    ):
+        add_open(owner, TASK_TYPE, numbers.backlog, "READY")
+        settle(owner)
+        # The first change of a page after a checkpoint logs the whole page; the warm-up has most of these behind it.
+        _pass_through(owner, caller, batch, numbers.warm_up)
+        start = _position(owner)
+        phases = _pass_through(owner, caller, batch, numbers.tasks)
+        end = _position(owner)
+    return Log(end - start, _full_page_bytes(database.server, start, end), phases)
+
+
+def _pass_through(owner: Owner, caller: SqlCaller, batch: int, tasks: int) -> Mapping[str, int]:
+    """WAL bytes of each phase while `tasks` are enqueued, fetched and completed."""
+    written: Counter[str] = Counter()
+    for _ in range(tasks // batch):
+        with _counted(owner, written, "enqueue"):
+            caller.enqueue(batch)
+        with _counted(owner, written, "fetch"):
+            held = caller.fetch(batch)
+        with _counted(owner, written, "complete"):
+            caller.complete(held)
+    return written
+
+
+@contextmanager
+def _counted(owner: Owner, written: Counter[str], phase: str) -> Iterator[None]:
+    before = _position(owner)
+    yield
+    written[phase] += _position(owner) - before
+
+
+def _position(owner: Owner) -> int:
+    row = owner.execute("select (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint").fetchone()
+    if row is None:
+        raise RuntimeError("no WAL position")
+    return int(row[0])
+
+
+def _full_page_bytes(server: EmbeddedPostgres, start: int, end: int) -> int:
+    """What pg_waldump counts as full-page images between two positions; the log must be on disk up to `end`."""
+    with psycopg.connect(server.url(), autocommit=True) as conn:
+        conn.execute("select pg_switch_wal()")
+    command = [find_binaries(server.version) / "pg_waldump", "--stats", f"--path={server.data_dir / 'pg_wal'}"]
+    bounds = [f"--start={_as_lsn(start)}", f"--end={_as_lsn(end)}"]
+    answer = subprocess.run([*map(str, command), *bounds], capture_output=True, text=True, check=True)
+    return _full_pages_in(answer.stdout)
+
+
+def _as_lsn(position: int) -> str:
+    return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"
+
+
+def _full_pages_in(stats: str) -> int:
+    """Column "FPI size" of the line of totals: count, record size, FPI size, combined size, each with its [percent]."""
+    total = next(line for line in stats.splitlines() if line.startswith("Total"))
+    return int(re.sub(r"\[[^]]*\]", " ", total).split()[3])
