@@ -95,6 +95,7 @@ class ListedTask(BaseModel):
     expirations: int | None
     redrives: int
     idempotency_key: str | None
+    fairness_key: str | None
     worker_id: str | None
     principal: str | None
     fencing_token: int | None

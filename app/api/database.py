@@ -16,13 +16,13 @@ class Database:
     """Calls functions and reads views, each on a connection of its own from the pool."""
 
     def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
+        self.engine = engine
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
         """A connection from the pool; Unavailable when none can be had."""
         with call.refusals():
-            connection = await self._engine.connect()
+            connection = await self.engine.connect()
         try:
             yield connection
         finally:

@@ -21,6 +21,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.access_log = False  # uvicorn's would write query strings wherever the root logger has a handler
         self._head_bytes = 0
         self._refused = False
         self._arrival: asyncio.TimerHandle | None = None

@@ -34,11 +34,11 @@ class ApiServer(uvicorn.Server):
     """A server that, told to stop, first sends the waiting polls home."""
 
     def __init__(self, settings: Settings) -> None:
-        self._application = create(settings)
-        super().__init__(_configuration(settings, self._application))
+        self.application = create(settings)
+        super().__init__(_configuration(settings, self.application))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._application.state.parts.hub.close()
+        self.application.state.parts.hub.close()
         await super().shutdown(sockets)
 
 

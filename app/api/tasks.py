@@ -67,6 +67,7 @@ class TaskItem(Strict):
     priority: Annotated[int, Field(ge=0, le=LARGEST_INTEGER)] = 0
     business_key: Name | None = None
     idempotency_key: Name | None = None
+    fairness_key: Name | None = None
     delay_ms: DelayMs | None = None
     run_at: Time | None = None
     retries: Counted | None = None

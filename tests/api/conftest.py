@@ -1,7 +1,10 @@
 """An API on a fresh database: in this process where that is the same, as a real server where sockets matter."""
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -11,6 +14,7 @@ from sqlalchemy import Connection
 
 from app.api.application import create
 from app.api.keys_auth import key_hash, make_key
+from app.api.serve import ApiServer
 from app.settings import Settings
 from db import call
 
@@ -68,3 +72,47 @@ def client_of(app: FastAPI, key: str | None) -> httpx.AsyncClient:
     # raise_app_exceptions=False: a fault must come out as the 500 that a caller would see.
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://api", headers=headers)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A real server on a loopback port, in a thread of this process: sockets, long polls and disconnects are real."""
+
+    url: str
+    application: FastAPI
+    stop: Callable[[], None]
+
+    def client(self, key: str, **options: Any) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {key}"}, timeout=70, **options)
+
+    def async_client(self, key: str, connections: int = 100) -> httpx.AsyncClient:
+        limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+        headers = {"Authorization": f"Bearer {key}"}
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=70, limits=limits)
+
+
+@contextmanager
+def serving(settings: Settings) -> Iterator[Served]:
+    server = ApiServer(replace(settings, port=0))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_until(lambda: server.started or not thread.is_alive())
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield Served(f"http://127.0.0.1:{port}", server.application, lambda: setattr(server, "should_exit", True))
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def served(settings: Settings) -> Iterator[Served]:
+    with serving(settings) as server:
+        yield server
+
+
+def wait_until(holds: Callable[[], object], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "what was waited for did not happen"
+        time.sleep(0.005)
