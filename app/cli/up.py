@@ -9,8 +9,9 @@ import secrets
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,16 +41,18 @@ def up(
     from app.cli.supervise import supervise
     from app.settings import Settings
 
+    given = {name: value for name, value in os.environ.items() if value.strip()}
+    # Everything that can be refused is, before anything is started.
+    settings = Settings.from_env({DATABASE_URL: "postgresql://embedded"} | given)
+    demand_free_port(settings.host, settings.port)
     state.mkdir(parents=True, exist_ok=True)
     with stop_signals() as stopping, ExitStack() as running:
-        given = {name: value for name, value in os.environ.items() if value.strip()}
-        environment, watched = start_stores(given, state, running)
-        settings = Settings.from_env(environment)
-        demand_free_port(settings.host, settings.port)
-        prepare(settings.database_url)
+        stores = start_stores(given, state, running)
+        prepare(stores.owner_url)
+        watched = list(stores.watched)
         for name in ["api", "maintenance", "beat", *(["flower"] if flower else [])]:
-            watched.append(console_server(name, environment, state))
-        remark(f"API: http://{settings.host}:{settings.port}   documentation: /docs   stop: Ctrl-C")
+            watched.append(console_server(name, stores.environment, state))
+        remark(f"API: http://{settings.host}:{settings.port}   description: /openapi.json   stop: Ctrl-C")
         supervise(watched, stopping, prefixed)
     remark("all servers are stopped")
 
@@ -67,27 +70,39 @@ def stop_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def start_stores(given: Mapping[str, str], state: Path, running: ExitStack) -> "tuple[dict[str, str], list[Watched]]":
-    """The environment of the servers; whichever of Postgres and Redis it does not name is started and watched."""
+@dataclass(frozen=True)
+class Stores:
+    """Where the servers keep things: the environment that leads them there, and the stores that are ours to watch."""
+
+    environment: Mapping[str, str]
+    owner_url: str
+    watched: "Sequence[Watched]"
+
+
+def start_stores(given: Mapping[str, str], state: Path, running: ExitStack) -> Stores:
+    """Start whichever of Postgres and Redis the environment does not name."""
     from app.cli.supervise import Watched
     from app.dev.postgres import EmbeddedPostgres
     from app.dev.valkey import EmbeddedValkey
 
     environment = {"CELERIAC_STATE_DIR": str((state / "alive").absolute())} | dict(given)
+    owner_url = given.get(DATABASE_URL, "")
     watched = []
-    if DATABASE_URL not in given:
+    if not owner_url:
         remark("starting an embedded Postgres")
         postgres = running.enter_context(EmbeddedPostgres(state / "postgres"))
         create_database(postgres.url(), DATABASE_NAME)
-        environment[DATABASE_URL] = postgres.url(DATABASE_NAME)
+        owner_url = postgres.url(DATABASE_NAME)
+        # As in production: the servers may call functions and read views, and nothing else.
+        environment[DATABASE_URL] = postgres.url(DATABASE_NAME, role="celeriac_api")
         watched.append(Watched("postgres", postgres))
-        remark(f"{DATABASE_URL}={environment[DATABASE_URL]}")
+        remark(f"for the other commands: {DATABASE_URL}={owner_url}")
     if REDIS_URL not in given:
         remark("starting an embedded Valkey")
         valkey = running.enter_context(EmbeddedValkey(state / "valkey"))
         environment[REDIS_URL] = valkey.url()
         watched.append(Watched("valkey", valkey))
-    return environment, watched
+    return Stores(environment, owner_url, watched)
 
 
 def create_database(url: str, name: str) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from app.settings import Settings
 
-CHECK_SECONDS = 60
+CHECK_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def run(check: DatabaseCheck, conn: "Connection", settings: "Settings") -> list[
     try:
         with conn.execution_options(isolation_level="READ COMMITTED").begin():
             select(conn, "select set_config('transaction_read_only', 'on', true)")
-            select(conn, "select set_config('statement_timeout', :ms, true)", ms=str(CHECK_SECONDS * 1000))
+            select(conn, "select set_config('statement_timeout', :ms, true)", ms=str(round(CHECK_SECONDS * 1000)))
             return check(conn, settings)
     except DBAPIError as error:
         state = getattr(error.orig, "sqlstate", None)
@@ -82,7 +82,7 @@ def run(check: DatabaseCheck, conn: "Connection", settings: "Settings") -> list[
             fix = "run doctor with the URL of the role that migrates"
             what = "not looked at: the role may not read this"
         elif state == "57014":
-            fix, what = "run doctor when the server has less to do", f"not finished within {CHECK_SECONDS} s"
+            fix, what = "run doctor when the server has less to do", f"not finished within {CHECK_SECONDS:g} s"
         else:
             raise
         return [Finding(check.__name__, what, "database", fix, Severity.NOTE)]
