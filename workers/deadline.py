@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 @contextmanager
 def deadline(conn: Connection, seconds: float = CALL_SECONDS) -> Iterator[None]:
     """Cut `conn` off from the server when the block takes longer than `seconds`."""
-    timer = Timer(seconds, hang_up, [conn.connection.dbapi_connection])
+    timer = Timer(seconds, hang_up, [conn.connection.driver_connection])
     timer.daemon = True
     timer.start()
     try:
@@ -35,11 +35,10 @@ def deadline(conn: Connection, seconds: float = CALL_SECONDS) -> Iterator[None]:
         timer.cancel()
 
 
-def hang_up(driver_connection: Any) -> None:
-    """Shut the socket of a SQLAlchemy driver connection; the thread that waits for it gets an error."""
-    pgconn: psycopg.pq.abc.PGconn = driver_connection.driver_connection.pgconn
+def hang_up(connection: psycopg.Connection[Any]) -> None:
+    """Shut the socket of a connection; the thread that waits for it gets an OperationalError."""
     try:
-        descriptor = os.dup(pgconn.socket)
+        descriptor = os.dup(connection.pgconn.socket)
     except (psycopg.Error, OSError):
         return  # closed meanwhile: there is nobody left to free
     log.warning("no answer from Postgres in time: hanging up")

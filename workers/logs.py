@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from typing import Any
 
+from celery.platforms import SecurityWarning
 from celery.signals import setup_logging
 
 from app.settings import Settings
@@ -18,6 +20,8 @@ def set_up_logging(settings: Settings) -> None:
     # Others say at INFO what they do for each message; four ticks a second make that noise.
     for talkative in ("celery.worker.strategy", "celery.app.trace", "celery.beat", "kombu"):
         logging.getLogger(talkative).setLevel(max(logging.WARNING, logging.getLogger().level))
+    # Celery warns root of pickle, which our apps do not accept.
+    warnings.simplefilter("ignore", SecurityWarning)
     setup_logging.connect(_leave_it, weak=False, dispatch_uid="celeriac.logs")
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from celery import Celery
 from celery.signals import worker_shutting_down
+from celery.worker import state
 from celery.worker.control import Panel
 
 from app.bell import SyncBell
@@ -32,6 +33,8 @@ from workers.upkeep import Upkeep
 
 STOP_SECONDS: Final = 15.0
 """How long a stop may take: a call to Postgres that has to run into its deadline, and some. Then we just go."""
+
+WORKER_PAUSE_SECONDS: Final = 1.0
 
 HARMLESS_COMMANDS: Final = frozenset(
     {
@@ -94,7 +97,11 @@ def _task_of(chore: Chore, runner: Runner) -> Any:
 
 
 def _consume_ticks(app: Celery, runner: Runner, stopping: Event) -> int:
-    """Run the Celery worker until a signal ends it; answers its exit code."""
+    """Run Celery workers, one after the other, until a signal ends them; answers the exit code of the last one.
+
+    A worker ends by itself when it finds something in a queue that is no message. The chores know nothing of that, and
+    the next worker finds the queue without it.
+    """
     register_chores(app, runner)
     _forget_commands()
 
@@ -103,7 +110,20 @@ def _consume_ticks(app: Celery, runner: Runner, stopping: Event) -> int:
         _leave_in_time()
 
     worker_shutting_down.connect(stop, weak=False, dispatch_uid="celeriac.maintenance")
-    worker = app.Worker(
+    while True:
+        worker = make_worker(app, runner)
+        worker.start()
+        if stopping.is_set():
+            return int(worker.exitcode or 0)
+        log.error("the Celery worker ended with %s: starting another one", worker.exitcode)
+        state.should_stop = state.should_terminate = None
+        state.reset_state()
+        stopping.wait(WORKER_PAUSE_SECONDS)
+
+
+def make_worker(app: Celery, runner: Runner) -> Any:
+    """A Celery worker with a thread and a queue for each chore."""
+    return app.Worker(
         hostname=f"maintenance-{os.getpid()}@{socket.gethostname()}",
         pool="threads",
         concurrency=len(runner.chores),
@@ -112,8 +132,6 @@ def _consume_ticks(app: Celery, runner: Runner, stopping: Event) -> int:
         without_mingle=True,
         quiet=True,
     )
-    worker.start()
-    return int(worker.exitcode or 0)
 
 
 def _forget_commands() -> None:

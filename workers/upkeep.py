@@ -52,16 +52,22 @@ class Upkeep:
         self._threads.shutdown()
 
     def _go_round(self) -> None:
-        submitted_wake = False
         while not self._stopping.is_set():
-            submitted_wake = self._woken.wait(ROUND_SECONDS)
+            woken = self._woken.wait(ROUND_SECONDS)
             self._woken.clear()
-            for chore in self._runner.overdue():
-                self._threads.submit(self._runner.run, chore)
-            if submitted_wake:
-                self._threads.submit(self._runner.run, self._on_wake)
-                self._stopping.wait(WAKE_PAUSE_SECONDS)
-            self._leave_sign()
+            try:
+                self._start_chores(woken)
+            except Exception:  # this loop is the last one standing: nothing may end it
+                log.exception("a round of upkeep failed")
+            self._stopping.wait(WAKE_PAUSE_SECONDS)
+
+    def _start_chores(self, woken: bool) -> None:
+        wanted = self._runner.overdue()
+        if woken and self._on_wake not in wanted:
+            wanted.append(self._on_wake)
+        for chore in wanted:
+            self._threads.submit(self._runner.run, chore)
+        self._leave_sign()
 
     def _leave_sign(self) -> None:
         if stuck := self._runner.stuck():
@@ -74,34 +80,42 @@ class Upkeep:
 
 
 class Ear:
-    """A thread that sets `woken` at each wake-up; silent without a Redis."""
+    """A thread that sets `woken` at each wake-up; without a Redis there is nothing to hear and no thread."""
 
     def __init__(self, redis_url: str | None, woken: Event) -> None:
-        self._bell = Bell(redis_url)
+        self._redis_url = redis_url
         self._woken = woken
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._run, name="ear", daemon=True)
         self._listening: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._thread.start()
+        if self._redis_url is not None:
+            self._thread.start()
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._cancel)
-        self._thread.join()
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._cancel)
+            self._thread.join()
+        self._loop.close()
 
     def _cancel(self) -> None:
         if self._listening is not None:
             self._listening.cancel()
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            try:
-                runner.run(self._listen())
-            except asyncio.CancelledError:
-                log.debug("stopped listening")
+        self._listening = self._loop.create_task(self._listen())
+        try:
+            self._loop.run_until_complete(self._listening)
+        except asyncio.CancelledError:
+            log.debug("stopped listening")
 
     async def _listen(self) -> None:
-        self._listening = asyncio.current_task()
-        async for _ in self._bell.listen():
-            self._woken.set()
+        bell = Bell(self._redis_url)
+        while True:
+            try:
+                async for _ in bell.listen():
+                    self._woken.set()
+            except Exception:  # whatever a Redis may send, the next wake-up must be heard
+                log.exception("listening failed")
+            await asyncio.sleep(1)
