@@ -20,21 +20,27 @@ begin
                celeriac.read_integer(w.item, 'retries', 0, 2147483647, p.place)::integer as retries
           from celeriac.read_writes(items) w
          cross join lateral (select format('items[%s]', w.ordinal) as place) p
+         order by w.task_id
     ), held as materialized (
         select w.ordinal, w.error, w.rest_ms, coalesce(w.retries, greatest(q.retries - 1, 0)) as left_over, q.*
-          from write w join celeriac.queue q on q.task_id = w.task_id
-         where w.first and q.state = 'LOCKED' and q.lease_expires_at > moment
-           and q.lease_owner = fail_tasks.worker_id and q.lease_principal = me
-           and q.fencing_token = coalesce(w.fencing_token, q.fencing_token)
-           and celeriac.may_touch(q.task_type, only_types)
-         order by q.task_id
-           for update of q
+          from write w
+         cross join lateral (
+               select q.* from celeriac.queue q
+                where q.task_id = w.task_id
+                  and q.state = 'LOCKED' and q.lease_expires_at > moment
+                  and q.lease_owner = fail_tasks.worker_id and q.lease_principal = me
+                  and q.fencing_token = coalesce(w.fencing_token, q.fencing_token)
+                  and celeriac.may_touch(q.task_type, only_types)
+                  for update) q
+    ), counted as materialized (
+        -- A batch may name a task twice: the first of the writes that hold is the one.
+        select distinct on (h.task_id) h.* from held h order by h.task_id, h.ordinal
     )
     select array_agg(row(h.ordinal, h.task_id, h.task_type, h.left_over, moment + coalesce(h.rest_ms, celeriac.backoff_ms(
                h.task_id, h.attempts - h.expirations, p.backoff_first_ms, p.backoff_factor, p.backoff_cap_ms, p.backoff_jitter))
                * interval '1 millisecond', h.error, h.fencing_token, h.attempts, h.expirations, h.leased_at)::celeriac.failed_task)
       into failed
-      from held h
+      from counted h
       join celeriac.task t on t.id = h.task_id
      cross join lateral celeriac.effective_policy(t.task_type, t.policy) p;
 
@@ -48,5 +54,6 @@ begin
       from celeriac.read_writes(items) w
       left join unnest(failed) f on f.ordinal = w.ordinal
       left join lateral celeriac.answer_failure(
-           w.task_id, fail_tasks.worker_id, w.fencing_token, me, only_types) a on f.task_id is null;
+           w.task_id, fail_tasks.worker_id, w.fencing_token, me, only_types) a on f.task_id is null
+     order by w.ordinal;
 end $$;

@@ -24,6 +24,9 @@ begin
         code := 'stale_token'; message := 'the fencing token is stale: the task has been handed over since';
     elsif hot.lease_owner <> lease_refusal.worker_id or hot.lease_principal <> lease_refusal.principal then
         code := 'lease_lost'; message := 'the lease belongs to another worker';
+    elsif hot.lease_expires_at > celeriac.now() then
+        -- A write without a token came first; this very worker was handed the task only since.
+        code := 'lease_lost'; message := 'nobody held the task when this write came';
     else
         code := 'lease_expired'; message := 'the lease has expired';
     end if;
