@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy
 from psycopg import AsyncConnection, Connection
+from psycopg.adapt import Dumper
 from psycopg.types.string import TextLoader
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Engine, ExceptionContext, make_url
@@ -29,6 +30,17 @@ _CONNECT = {
     "prepare_threshold": None,
     "application_name": "celeriac",
 }
+
+
+class UntypedNumber(Dumper):
+    """Sends a number as text is sent, without a type: the function's own signature gives it one.
+
+    The driver would choose the type by the size of the value, so that a number too large for its argument would look
+    for a function that is not there. Like this it is out of range (and Invalid).
+    """
+
+    def dump(self, obj: float) -> bytes:
+        return repr(obj).encode()
 
 
 def sync_engine(url: str, *, pool_size: int = 5, **options: Any) -> Engine:
@@ -65,10 +77,12 @@ def _options(pool_size: int, options: dict[str, Any]) -> dict[str, Any]:
 
 def _prepare(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
-    def keep_json_text(_dbapi_connection: Any, record: ConnectionPoolEntry) -> None:
+    def keep_values_as_they_are(_dbapi_connection: Any, record: ConnectionPoolEntry) -> None:
         connection: Connection[Any] | AsyncConnection[Any] | Any = record.driver_connection
         for name in ("json", "jsonb"):
             connection.adapters.register_loader(name, TextLoader)
+        for number in (int, float):
+            connection.adapters.register_dumper(number, UntypedNumber)
 
     @event.listens_for(engine, "handle_error")
     def drop_lost_connections(context: ExceptionContext) -> None:
