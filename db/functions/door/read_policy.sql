@@ -4,12 +4,15 @@ language plpgsql immutable as $$
 declare
     policy jsonb := celeriac.read_object(item, 'policy', place);
     inside text := place || '.policy';
+    known constant text[] := array['lease_ms', 'backoff_first_ms', 'backoff_factor', 'backoff_cap_ms', 'backoff_jitter', 'expirations'];
 begin
     if policy is null or policy = '{}' then
         return null;
     end if;
-    perform celeriac.check_items(jsonb_build_array(policy),
-        array['lease_ms', 'backoff_first_ms', 'backoff_factor', 'backoff_cap_ms', 'backoff_jitter', 'expirations'], 1, inside);
+    if policy - known <> '{}' then
+        perform celeriac.refuse('invalid', inside || ' has an unknown field',
+            inside || '.' || (select left(k, 100) from jsonb_object_keys(policy - known) k limit 1));
+    end if;
     perform celeriac.read_integer(policy, 'lease_ms', 1, 2592000000, inside),
             celeriac.read_integer(policy, 'backoff_first_ms', 0, 3155760000000, inside),
             celeriac.read_integer(policy, 'backoff_cap_ms', 0, 3155760000000, inside),
