@@ -9,10 +9,11 @@ language plpgsql security definer set search_path = celeriac, pg_temp as $$
 #variable_conflict use_column
 declare
     moment timestamptz := celeriac.now();
-    lease interval := extend_lease.lock_duration_ms * interval '1 millisecond';
+    lease interval;
 begin
     perform celeriac.check_name(extend_lease.worker_id, 'worker_id'),
             celeriac.check_range(extend_lease.lock_duration_ms, 1, 2592000000, 'lock_duration_ms');
+    lease := extend_lease.lock_duration_ms * interval '1 millisecond';
     return query
     update celeriac.queue q
        set lease_expires_at = moment + lease, reap_at = least(q.reap_at, moment + lease)

@@ -5,11 +5,12 @@ returns table (purged integer, last_id uuid)
 language plpgsql security definer set search_path = celeriac, pg_temp as $$
 #variable_conflict use_column
 declare
-    horizon timestamptz := celeriac.now() - older_than_ms * interval '1 millisecond';
+    horizon timestamptz;
     seen uuid[];
 begin
     perform celeriac.check_range(older_than_ms, 0, 3155760000000, 'older_than_ms'),
             celeriac.check_range(max_tasks, 1, 10000, 'max_tasks');
+    horizon := celeriac.now() - older_than_ms * interval '1 millisecond';
     select array_agg(s.id) into seen
       from (select t.id from celeriac.task t
              where t.id > coalesce(purge_ended.after, '00000000-0000-0000-0000-000000000000')
