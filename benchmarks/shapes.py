@@ -34,6 +34,12 @@ select celeriac.uuid_v7(t.at), t.at, t.at, t.at, n, 1, 0, 3, 1,
        lateral (select m.began + n * interval '10 microseconds' as at) t
 """
 
+# Whatever the functions note of a type when its first task comes must be there as well.
+_INTRODUCE = """
+select celeriac.cancel_task(task_id => made.task_id)
+  from celeriac.enqueue_tasks(tasks => jsonb_build_array(jsonb_build_object('task_type', %(task_type)s::text))) made
+"""
+
 _VARIABLES = sql.SQL(
     "jsonb_build_object('source', '/srv/media/incoming/2024/11/' || lpad(n::text, 12, '0') || '/master.mov',"
     " 'target', '/srv/media/archive/' || lpad(n::text, 12, '0') || '.mov', 'size', 734003200 + n, 'checked', false)"
@@ -54,6 +60,7 @@ def add_open(conn: psycopg.Connection[Any], task_type: str, rows: int, shape: Sh
     """Open tasks with a payload of about 150 bytes, created a minute ago."""
     columns = {name: sql.SQL(text) for name, text in _COLUMNS[shape].items()}
     statement = sql.SQL(_OPEN).format(variables=_VARIABLES, state=sql.Literal(shape), **columns)
+    conn.execute(_INTRODUCE, {"task_type": task_type})
     conn.execute(statement, {"task_type": task_type, "rows": rows})
 
 

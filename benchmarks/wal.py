@@ -50,13 +50,11 @@ class Log:
 def run(quick: bool) -> Measured:
     numbers = QUICK if quick else FULL
     with durable_postgres() as server:
-        figures = [
-            figure
-            for batch, of_batch in numbers.items()
-            for figure in _figures(batch, of_batch, _measure(new_database(server, f"batch_{batch}"), batch, of_batch))
-        ]
+        database = new_database(server, "bench")
+        logs = {batch: _measure(database, batch, of_batch) for batch, of_batch in numbers.items()}
         version = server_version(server)
     settings = {f"batch_{batch}": asdict(of_batch) for batch, of_batch in numbers.items()}
+    figures = [figure for batch, log in logs.items() for figure in _figures(batch, numbers[batch], log)]
     return Measured(settings, tuple(figures), version)
 
 
