@@ -111,7 +111,8 @@ async def fetch_and_lock(call: Call, body: FetchRequest) -> Response:
     """Take up to `max_tasks` ready tasks under a lease, best priority first, then oldest.
 
     Without ready work the call waits up to `wait_ms` for the first task. The header `Celeriac-More: true` says that the
-    answer was cut by its size and more is ready.
+    answer was cut by its size and more is ready. `Celeriac-Waited-Ms` says how long the call had waited when it took
+    the tasks: a lease that is counted from the sending of the call plus this wait is never counted too long.
     """
     demand(call.principal, "work")
     demand_types(call.principal, body.task_types, "task_types")
@@ -122,9 +123,11 @@ async def fetch_and_lock(call: Call, body: FetchRequest) -> Response:
         lock_duration_ms=body.lock_duration_ms,
         versions=orjson.dumps(body.versions).decode() if body.versions else None,
     )
-    tasks = await fetch_patiently(call, wanted, body.wait_ms / 1000)
-    more = bool(tasks) and tasks[0].more
-    return answer([_leased(task) for task in tasks], headers={"Celeriac-More": "true"} if more else None)
+    taken = await fetch_patiently(call, wanted, body.wait_ms / 1000)
+    headers = {"Celeriac-Waited-Ms": str(taken.waited_ms)}
+    if taken.tasks and taken.tasks[0].more:
+        headers["Celeriac-More"] = "true"
+    return answer([_leased(task) for task in taken.tasks], headers=headers)
 
 
 @router.post("/complete", response_model=answers_of.CompletedMany, responses=_REFUSALS)

@@ -103,14 +103,10 @@ class Hub:
             self._occupied.clear()
 
     def settle(self, place: Place, got: int) -> None:
-        """A claim of this poll is over with `got` tasks; without any it waits on, at the end of the line."""
+        """A claim of this poll is over with `got` tasks; without any it waits on, at its place in the line."""
         was_promised = place.promised is not None
         self._fulfil(place)
-        if got:
-            return
-        self._step_out(place)
-        self._line_up(place)
-        if was_promised and place.picky:
+        if was_promised and place.picky and not got:
             self._fruitless.add(place.kind)
             self._look_again()
 
@@ -174,18 +170,14 @@ class Hub:
             self._wake_oldest(task_type, count - self._promised[task_type])
 
     def _wake_oldest(self, task_type: str, count: int) -> None:
-        chosen: list[Place] = []
         for place in self._queues.get(task_type, ()):
             if count <= 0:
                 break
-            if place.kind not in self._fruitless:
-                chosen.append(place)
+            if place.promised is None and place.kind not in self._fruitless:
+                place.promised = task_type
+                self._promised[task_type] += place.room
+                place.wake()
                 count -= place.room
-        for place in chosen:
-            self._step_out(place)
-            place.promised = task_type
-            self._promised[task_type] += place.room
-            place.wake()
 
     def _fulfil(self, place: Place) -> None:
         if place.promised is not None:

@@ -39,28 +39,44 @@ class Wanted:
     versions: str | None
 
 
-async def fetch_patiently(call: Call, wanted: Wanted, wait_seconds: float) -> Sequence[Row[Any]]:
+@dataclass(frozen=True)
+class Taken:
+    """Tasks under a lease, and how long the poll had waited when it began to take them.
+
+    A worker counts a lease from when it sent the poll plus this wait: by its own clock, and never too long.
+    """
+
+    tasks: Sequence[Row[Any]]
+    waited_ms: int
+
+
+async def fetch_patiently(call: Call, wanted: Wanted, wait_seconds: float) -> Taken:
     """Tasks under a lease; none when there was no work until `wait_seconds` were over."""
     if wait_seconds == 0:
-        return await _claim(call, wanted, place=None)
+        return Taken(await _claim(call, wanted, place=None), waited_ms=0)
     kind = (wanted.task_types, wanted.versions)
     place = Place(wanted.task_types, wanted.max_tasks, kind, picky=wanted.versions is not None)
+    began_at = time.monotonic()
     async with _waiting(call, place):
-        return await _claim_or_wait(call, wanted, place, time.monotonic() + wait_seconds)
+        tasks, claimed_at = await _claim_or_wait(call, wanted, place, began_at + wait_seconds)
+    return Taken(tasks, waited_ms=int((claimed_at - began_at) * 1000))
 
 
-async def _claim_or_wait(call: Call, wanted: Wanted, place: Place, deadline: float) -> Sequence[Row[Any]]:
+async def _claim_or_wait(call: Call, wanted: Wanted, place: Place, deadline: float) -> tuple[Sequence[Row[Any]], float]:
+    """The tasks, and when (monotonic seconds) the claim that found them began."""
     hub = call.parts.hub
+    claimed_at = time.monotonic()
     while not hub.closed and not place.client_gone:
+        claimed_at = time.monotonic()
         tasks = await _claim(call, wanted, place)
         hub.settle(place, len(tasks))
         if tasks and place.client_gone:
             await _give_back(call, wanted.worker_id, tasks)
-            return ()
+            break
         if tasks or not await place.woken(deadline - time.monotonic()):
-            return tasks
+            return tasks, claimed_at
         await _ask_again(call, wanted)
-    return ()
+    return (), claimed_at
 
 
 async def _claim(call: Call, wanted: Wanted, place: Place | None) -> Sequence[Row[Any]]:
