@@ -251,6 +251,7 @@ class EmbeddedPostgres:
             user=self._account.user,
             group=self._account.group,
             orphan_signal=STOP_SIGNALS["immediate"],
+            orphan_folder=self._temporary,
         )
 
     def _is_ready(self) -> bool:

@@ -33,7 +33,8 @@ class Process:
     """One command, its log file and its process group. Use it as a context manager, or start() and stop() it.
 
     ``env`` is the whole environment of the child (default: ours). ``user`` and ``group`` drop rights (root only).
-    ``orphan_signal`` is what the group gets when we die without stopping it; SIGKILL follows 10 s after another one.
+    ``orphan_signal`` is what the group gets when we die without stopping it (SIGKILL follows within 10 s), and
+    ``orphan_folder`` is then deleted: only for a temporary one.
     A stopped process can be started again; its log goes on in the same file.
     """
 
@@ -49,6 +50,7 @@ class Process:
         group: int | None = None,
         stop_signal: signal.Signals = signal.SIGTERM,
         orphan_signal: signal.Signals = signal.SIGKILL,
+        orphan_folder: Path | None = None,
     ) -> None:
         self.command = [str(part) for part in command]
         self.log = log
@@ -59,6 +61,7 @@ class Process:
         self.group = group
         self.stop_signal = stop_signal
         self.orphan_signal = orphan_signal
+        self.orphan_folder = orphan_folder
         self._child: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
 
@@ -75,9 +78,10 @@ class Process:
         if self.is_running:
             raise RuntimeError(f"{self.name} runs already (pid {self.pid})")
         self._close_group()
-        self._guard = _start_guard(self.orphan_signal)
+        self._guard = _start_guard(self.orphan_signal, self.orphan_folder)
         try:
             self._child = self._start_child(self._guard.pid)
+            self._tell_guard(self._guard)
         except BaseException:
             self._close_group()
             raise
@@ -97,6 +101,11 @@ class Process:
                 group=self.group,
                 extra_groups=None if self.user is None else [],
             )
+
+    def _tell_guard(self, guard: subprocess.Popen[bytes]) -> None:
+        assert guard.stdin is not None
+        guard.stdin.write(f"{self.pid}\n".encode())
+        guard.stdin.flush()
 
     @property
     def pid(self) -> int:
@@ -186,14 +195,28 @@ class Process:
         return self.output()[-LOG_TAIL_BYTES:]
 
 
-def _start_guard(orphan_signal: signal.Signals) -> subprocess.Popen[bytes]:
-    if orphan_signal == signal.SIGKILL:
-        script = "read -r _; kill -KILL 0"
-    else:
-        number = int(orphan_signal)
-        script = f"trap '' {number}; read -r _; kill -CONT 0; kill -{number} 0; sleep 10; kill -KILL 0"
+# $1: signal, $2: folder to delete, or nothing. The first line names the child; the end of the pipe, that we are gone.
+GUARD_SCRIPT = """
+trap '' "$1"
+read -r child
+read -r _
+if [ "$1" != 9 ]; then
+    kill -CONT 0
+    kill -"$1" 0
+    tries=0
+    while kill -0 "$child" && [ "$tries" -lt 100 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+fi
+[ -z "$2" ] || rm -rf -- "$2"
+kill -KILL 0
+"""
+
+
+def _start_guard(orphan_signal: signal.Signals, folder: Path | None) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        ["/bin/sh", "-c", script],
+        ["/bin/sh", "-c", GUARD_SCRIPT, "guard", str(int(orphan_signal)), str(folder or "")],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -110,7 +110,13 @@ class EmbeddedValkey:
     def _make_process(self) -> Process:
         options = {"port": str(self._port), "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": self.data_dir}
         arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
-        return Process([_find_binary(), *arguments], self.data_dir / "server.log", name="valkey", cwd=self.data_dir)
+        return Process(
+            [_find_binary(), *arguments],
+            self.data_dir / "server.log",
+            name="valkey",
+            cwd=self.data_dir,
+            orphan_folder=self.data_dir if self._temporary else None,
+        )
 
     def _answers(self) -> bool:
         with redis.Redis.from_url(self.url(), socket_timeout=1, retry=None) as client:

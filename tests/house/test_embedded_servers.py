@@ -159,7 +159,7 @@ time.sleep(600)
 """
 
 
-def test_servers_die_with_a_parent_that_is_killed() -> None:
+def test_servers_die_with_a_parent_that_is_killed_and_so_do_their_temporary_folders() -> None:
     with subprocess.Popen([sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         postgres_pid, valkey_pid, *folders = parent.stdout.readline().split()
@@ -167,8 +167,7 @@ def test_servers_die_with_a_parent_that_is_killed() -> None:
         family = servers + servers[0].children()
         parent.kill()
         wait_until(lambda: not any(is_alive(member) for member in family))
-    for folder in folders:
-        remove_tree(Path(folder))
+        wait_until(lambda: not any(Path(folder).exists() for folder in folders))
 
 
 def is_alive(process: psutil.Process) -> bool:
