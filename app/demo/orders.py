@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 TASK_TYPE = "media.copy"
 # One call of the SDK takes at most 5 000 tasks.
 MOST_AT_ONCE = 5000
+# Workers are killed and frozen on purpose here; the default, five lost leases, is for tasks that kill their workers.
+MOST_EXPIRATIONS = 50
 
 SCHEMA = """
 create schema demo;
@@ -64,13 +66,19 @@ def place_orders(engine: "Engine", files: Sequence[SourceFile]) -> None:
     """Write every order and enqueue its task, all in one transaction: all of them or none."""
     from sqlalchemy import text
 
-    from celeriac import NewTask, enqueue_many
+    from celeriac import NewTask, Policy, enqueue_many
 
     order = text("insert into demo.copy_order (path, size, task_id) values (:path, :size, :task_id)")
     with engine.connect().execution_options(isolation_level="READ COMMITTED") as conn, conn.begin():
         for start in range(0, len(files), MOST_AT_ONCE):
             batch = files[start : start + MOST_AT_ONCE]
-            tasks = enqueue_many(conn, [NewTask(TASK_TYPE, {"path": file.path}) for file in batch])
+            tasks = enqueue_many(
+                conn,
+                [
+                    NewTask(TASK_TYPE, {"path": file.path}, policy=Policy(expirations=MOST_EXPIRATIONS))
+                    for file in batch
+                ],
+            )
             placed = [
                 {"path": file.path, "size": file.size, "task_id": task.task_id}
                 for file, task in zip(batch, tasks, strict=True)

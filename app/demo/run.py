@@ -21,7 +21,7 @@ from app.demo.account import Account, Findings, compare, draw_up
 from app.demo.orders import count_states, place_orders
 from app.demo.progress import Display, display
 from app.demo.source import SourceFile, list_files, standard_library
-from app.demo.stage import Folders, Stage, set_up
+from app.demo.stage import Folders, Stage, set_up, stop_all
 from app.demo.trouble import Stopped, Troublemaker
 
 if TYPE_CHECKING:
@@ -78,10 +78,7 @@ def copy_all(stage: Stage, folders: Folders, files: "Sequence[SourceFile]", show
             stopping.set()
     if not isinstance(trouble.exception(), Stopped | None):
         trouble.result()
-    for process in stage.workers.values():
-        process.send(process.stop_signal)
-    for process in stage.workers.values():
-        process.stop()
+    stop_all(stage.workers.values())
 
 
 class Watch:

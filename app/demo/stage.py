@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,9 +73,17 @@ def set_up(folders: Folders, pause_ms: int, keep: bool) -> "Iterator[Stage]":
             if server.name == "api":
                 server.wait_for(lambda: is_ready(port), what="being ready")
         workers = {name: worker(name, folders, port, worker_key(engine), pause_ms) for name in WORKER_NAMES}
-        for process in workers.values():
-            running.callback(process.stop)
+        running.callback(stop_all, workers.values())
         yield Stage(postgres, valkey, workers, engine)
+
+
+def stop_all(workers: Iterable[Process]) -> None:
+    """Tell all to stop, then wait for each: they finish what they have in hand at the same time."""
+    for process in workers:
+        process.thaw()
+        process.send(process.stop_signal)
+    for process in workers:
+        process.stop()
 
 
 def servers(postgres: EmbeddedPostgres, valkey: EmbeddedValkey, work: Path, port: int) -> list[Process]:

@@ -9,6 +9,7 @@ any clock, has been refused.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 
 from sqlalchemy import text
@@ -16,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.demo.evidence import ACCEPTED, REFUSED, WRITTEN, read_diaries
 from app.demo.stage import Folders, Stage
+from app.demo.worker import LEASE_SECONDS
 from db.errors import Unavailable
 
 # Longer than a lease, its expiry by the chore or a fetch, and a second run of the task together.
@@ -50,7 +52,16 @@ class Troublemaker:
     stopping: Event
 
     def run(self) -> None:
-        """All acts, one after the other; raises Stopped when the demo is called off."""
+        """All acts, one after the other; raises Stopped when the demo is called off.
+
+        On a machine so slow that an act does not bite in time, the rest is left out: the account is what counts.
+        """
+        try:
+            self.act()
+        except TimeoutError as late:
+            self.say(f"the rest of the trouble is left out: waited too long {late}")
+
+    def act(self) -> None:
         sleeper, victim, *_ = self.stage.workers
         self.wait_for_share(0.10)
         held = self.freeze_before_its_report(sleeper)
@@ -58,20 +69,22 @@ class Troublemaker:
         self.kill_and_restart(victim)
         self.wait_for_share(0.30)
         self.flush_redis()
-        while not self.thaw_and_see_it_refused(sleeper, held):
-            held = self.freeze_before_its_report(sleeper)
+        self.thaw_and_see_it_refused(sleeper, held)
         self.wait_for_share(0.60)
         self.restart_postgres()
 
     def freeze_before_its_report(self, name: str) -> set[Lease]:
         """Stop a worker in its tracks between the last look at a lease and its report; returns those leases.
 
-        None when no work is left for it.
+        A report that was on its way arrives all the same, so a lease counts when half of it has passed unreported.
+        Returns none when no work is left for the worker.
         """
         process = self.stage.workers[name]
         while self.share_done() < 1:
             process.freeze()
-            held = self.leases_of(name) & self.unreported(name)
+            written = self.leases_of(name) & self.unreported(name)
+            self.wait_until(partial(self.half_passed, name, written), HAND_OVER_SECONDS, "for a lease to pass")
+            held = written & self.leases_of(name)
             if held:
                 self.say(f"{name} is frozen (SIGSTOP) with {len(held)} copies written and not yet reported")
                 return held
@@ -79,22 +92,22 @@ class Troublemaker:
             self.pause(LOOK_SECONDS)
         return set()
 
-    def thaw_and_see_it_refused(self, name: str, held: set[Lease]) -> bool:
-        """Wake the worker when its tasks are others' and wait for the refusal; False when it had reported in time."""
+    def thaw_and_see_it_refused(self, name: str, held: set[Lease]) -> None:
+        """Wake the worker when others have its tasks, and wait until what it reports is refused."""
         if not held:
             self.say(f"{name} was not frozen: no work was left for it")
-            return True
-        self.wait_until(lambda: held == self.reported(held) | self.handed_over(held), HAND_OVER_SECONDS)
+            return
+        self.wait_until(
+            lambda: held == self.handed_over(held) | self.reported(held), HAND_OVER_SECONDS, "for a hand-over"
+        )
         lost = self.handed_over(held)
         refused_before = self.lines_of(name, REFUSED)
         self.stage.workers[name].thaw()
-        if not lost:
-            self.say(f"{name} is awake again: its reports were on the way before it froze, so it lost nothing")
-            return False
         self.say(f"{name} is awake again; {len(lost)} of its tasks belong to others now")
-        self.wait_until(lambda: self.lines_of(name, REFUSED) > refused_before, REFUSAL_SECONDS)
+        if not lost:
+            return
+        self.wait_until(lambda: self.lines_of(name, REFUSED) > refused_before, REFUSAL_SECONDS, "for a refusal")
         self.say(f"{name} reported with an old fencing token and was refused")
-        return True
 
     def kill_and_restart(self, name: str) -> None:
         """SIGKILL: no goodbye, no clean-up; its leases run out and others take over."""
@@ -113,12 +126,22 @@ class Troublemaker:
         self.stage.postgres.restart("immediate")
         self.say(f"Postgres was stopped at once and recovered in {time.monotonic() - began:.1f} s")
 
-    def leases_of(self, worker_id: str) -> set[Lease]:
+    def leases_of(self, name: str, seconds_left: float = 1e6) -> set[Lease]:
+        """The leases of a worker that have at most so many seconds left."""
         rows = self.ask(
-            "select task_id::text, fencing_token from celeriac.task_list where state = 'LOCKED' and worker_id = :name",
-            name=worker_id,
+            """
+            select task_id::text, fencing_token from celeriac.task_list
+             where state = 'LOCKED' and worker_id = :name
+               and lock_expires_at < celeriac.now() + make_interval(secs => :seconds)
+            """,
+            name=name,
+            seconds=seconds_left,
         )
         return {Lease(*row) for row in rows}
+
+    def half_passed(self, name: str, written: set[Lease]) -> bool:
+        """Whether each of these leases is half over, or has ended in a report."""
+        return written <= self.reported(written) | self.leases_of(name, LEASE_SECONDS / 2)
 
     def handed_over(self, held: set[Lease]) -> set[Lease]:
         """Those whose task has a newer fencing token: somebody else has fetched it."""
@@ -158,13 +181,13 @@ class Troublemaker:
             return []
 
     def wait_for_share(self, share: float) -> None:
-        self.wait_until(lambda: self.share_done() >= share, float("inf"))
+        self.wait_until(lambda: self.share_done() >= share, float("inf"), "for work to be done")
 
-    def wait_until(self, condition: Callable[[], bool], seconds: float) -> None:
+    def wait_until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
-                raise TimeoutError
+                raise TimeoutError(what)
             self.pause(LOOK_SECONDS)
 
     def pause(self, seconds: float) -> None:

@@ -24,6 +24,7 @@ from celeriac import AsyncClient, TaskContext, Worker
 KEY_VARIABLE = "DEMO_API_KEY"
 LEASE_SECONDS = 3
 CONCURRENCY = 4
+GRACE_SECONDS = 5
 WRITE = re.compile(r"/v1/external-tasks/(?P<task_id>[^/]+)/(?P<verb>complete|fail|extend-lock|unlock)")
 
 
@@ -67,7 +68,9 @@ def main() -> None:
     post = Post(**vars(parser().parse_args()))
     diary = Diary(post.diaries / f"{post.name}.{os.getpid()}.diary")
     client = AsyncClient(post.api_url, os.environ[KEY_VARIABLE], transport=Witness(diary))
-    worker = Worker(client, worker_id=post.name, concurrency=CONCURRENCY, lease_seconds=LEASE_SECONDS)
+    worker = Worker(
+        client, worker_id=post.name, concurrency=CONCURRENCY, lease_seconds=LEASE_SECONDS, grace_seconds=GRACE_SECONDS
+    )
 
     @worker.task(TASK_TYPE)
     def copy(task: TaskContext) -> dict[str, Any]:

@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,16 +78,27 @@ def test_a_changed_copy_is_lost_a_second_completion_is_doubled_and_both_are_exit
     assert (account["files"], account["lost"], account["doubled"]) == (30, 2, 1)
 
 
-def test_ctrl_c_stops_everything_and_leaves_nothing(source: Path, tmp_path: Path) -> None:
-    env = os.environ | {"TMPDIR": str(tmp_path)}
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A folder for temporary files that the embedded Postgres can reach, which pytest's own is not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_stops_everything_and_leaves_nothing(
+    source: Path, tmp_path: Path, temporary: Path, number: signal.Signals
+) -> None:
+    env = os.environ | {"TMPDIR": str(temporary)}
     command = [console_command("celeriac"), "demo", "--source", source, "--pause-ms=5000"]
     with Process(command, tmp_path / "log", name="demo", env=env) as process:
         process.wait_for_output("starting 4 workers", 60)
         started = psutil.Process(process.pid).children(recursive=True)
-        process.send(signal.SIGINT)
+        process.send(number)
         assert process.wait(60) == 130
     wait_until(lambda: not any(child.is_running() for child in started), what="the end of all servers")
-    assert [entry for entry in tmp_path.iterdir() if entry.name.startswith("celeriac-demo-")] == []
+    assert [entry.name for entry in temporary.iterdir() if "demo" in entry.name or "-postgres-" in entry.name] == []
 
 
 @pytest.mark.parametrize("target", ["source/inside", "full"])

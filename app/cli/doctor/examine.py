@@ -58,17 +58,36 @@ def examine(settings: "Settings") -> Report:
 
 def examine_database(conn: "Connection", settings: "Settings") -> tuple[int, list[Finding]]:
     """The server first; what Celeriac installs there only when it is installed as this version wants it."""
-    findings = [finding for check in server.CHECKS for finding in run(check, conn, settings)]
-    not_migrated = run(installation.is_migrated, conn, settings)
-    if not_migrated:
-        return len(server.CHECKS) + 1, findings + not_migrated
+    first = [*server.CHECKS, installation.is_migrated]
+    findings = run_all(first, conn, settings)
+    if any(finding.check == installation.is_migrated.__name__ for finding in findings):
+        return len(first), findings
     checks = [*installation.CHECKS, *stuck.CHECKS, *invariants.CHECKS]
-    findings += [finding for check in checks for finding in run(check, conn, settings)]
-    return len(server.CHECKS) + 1 + len(checks), findings
+    return len(first) + len(checks), findings + run_all(checks, conn, settings)
+
+
+def run_all(checks: Sequence[DatabaseCheck], conn: "Connection", settings: "Settings") -> list[Finding]:
+    """What the checks find; one note names all that this role may not look at."""
+    findings: list[Finding] = []
+    unseen = []
+    for check in checks:
+        try:
+            findings += run(check, conn, settings)
+        except MayNotLook:
+            unseen.append(check.__name__)
+    if unseen:
+        what = f"not looked at, since the role of this URL may not read it: {', '.join(unseen)}"
+        fix = "run doctor with the URL of the schema's owner"
+        findings.append(Finding("rights_of_doctor", what, "CELERIAC_DATABASE_URL", fix, Severity.NOTE))
+    return findings
+
+
+class MayNotLook(Exception):
+    """The role of the URL lacks the right to read what a check looks at."""
 
 
 def run(check: DatabaseCheck, conn: "Connection", settings: "Settings") -> list[Finding]:
-    """One check. A check that may not look, or takes too long, is itself a finding."""
+    """One check. One that takes too long is itself a finding; raises MayNotLook."""
     from sqlalchemy.exc import DBAPIError
 
     try:
@@ -77,12 +96,10 @@ def run(check: DatabaseCheck, conn: "Connection", settings: "Settings") -> list[
             select(conn, "select set_config('statement_timeout', :ms, true)", ms=str(round(CHECK_SECONDS * 1000)))
             return check(conn, settings)
     except DBAPIError as error:
-        state = getattr(error.orig, "sqlstate", None)
-        if state == "42501":
-            fix = "run doctor with the URL of the role that migrates"
-            what = "not looked at: the role may not read this"
-        elif state == "57014":
-            fix, what = "run doctor when the server has less to do", f"not finished within {CHECK_SECONDS:g} s"
-        else:
-            raise
-        return [Finding(check.__name__, what, "database", fix, Severity.NOTE)]
+        match getattr(error.orig, "sqlstate", None):
+            case "42501":
+                raise MayNotLook from error
+            case "57014":
+                what, fix = f"not finished within {CHECK_SECONDS:g} s", "run doctor when the server has less to do"
+                return [Finding(check.__name__, what, "database", fix, Severity.NOTE)]
+        raise

@@ -30,20 +30,26 @@ select r.rolname as role, c.relname as relation, p.privilege
 
 
 def is_migrated(conn: "Connection", _: "Settings") -> list[Finding]:
-    """Tables of the newest revision, and functions and views of this very release."""
+    """Functions and views of this very release; without them no other check means anything."""
     import db.migrate
 
-    fix = "run celeriac migrate"
-    if select(conn, "select to_regclass('celeriac.installation') is null as missing")[0]["missing"]:
-        return [Finding("is_migrated", "Celeriac is not installed in this database", "schema celeriac", fix)]
+    if select(conn, "select to_regclass('celeriac.health') is null as missing")[0]["missing"]:
+        what = "Celeriac is not installed in this database"
+        return [Finding("is_migrated", what, "schema celeriac", "run celeriac migrate")]
+    if select(conn, "select code_hash from celeriac.health")[0]["code_hash"] == db.migrate.code_hash():
+        return []
+    what = "functions and views are those of another release than this command"
+    fix = "run celeriac migrate with the newest release in use"
+    return [Finding("is_migrated", what, "schema celeriac", fix)]
+
+
+def tables_are_current(conn: "Connection", _: "Settings") -> list[Finding]:
+    """Tables of the newest revision of this release."""
     revisions = {row["version_num"] for row in select(conn, "select version_num from celeriac.revision")}
-    if revisions != newest_revisions():
-        what = f"the tables are of revision {', '.join(sorted(revisions)) or 'none'}"
-        return [Finding("is_migrated", what, "schema celeriac", fix)]
-    if select(conn, "select code_hash from celeriac.health")[0]["code_hash"] != db.migrate.code_hash():
-        what = "functions and views are those of another release than this command"
-        return [Finding("is_migrated", what, "schema celeriac", f"{fix} with the newest release in use")]
-    return []
+    if revisions == newest_revisions():
+        return []
+    what = f"the tables are of revision {', '.join(sorted(revisions)) or 'none'}"
+    return [Finding("tables_are_current", what, "schema celeriac", "run celeriac migrate")]
 
 
 def roles_exist(conn: "Connection", _: "Settings") -> list[Finding]:
@@ -90,4 +96,4 @@ def newest_revisions() -> set[str]:
     return set(ScriptDirectory.from_config(config).get_heads())
 
 
-CHECKS = [roles_exist, roles_hold_no_more]
+CHECKS = [tables_are_current, roles_exist, roles_hold_no_more]
