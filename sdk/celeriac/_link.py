@@ -37,11 +37,11 @@ class Link:
     url: str
     key: str | None = field(default=None, repr=False)
     patience_seconds: float = 30.0
+    backoff: Backoff = field(default_factory=Backoff)
     connect_seconds: float = 5.0
     decoder: json.JSONDecoder = field(default_factory=_json.decoder)
     verify: ssl.SSLContext | bool = True
     transport: Any = None
-    backoff: Backoff = field(default_factory=Backoff)
 
     def __post_init__(self) -> None:
         if httpx.URL(self.url).scheme not in ("http", "https"):
@@ -114,7 +114,7 @@ class Patience:
         """Seconds to wait before the next try; raises `error` when there is to be none."""
         self._failures += 1
         pause = max(self._backoff.pause(self._failures), _asked_for(error))
-        if not may_repeat(self._request, error) or _clock.now() + pause > self._deadline:
+        if not may_repeat(self._request, error) or _clock.now() + pause >= self._deadline:
             raise error
         return pause
 

@@ -131,18 +131,25 @@ class WorkLoop:
         return await self._client.send(request, patience_seconds=0)
 
     def _take(self, fetched: Fetched, asked_at: float) -> None:
-        """Start a life for each task; at shutdown give them back."""
+        """Start a life for each task; at shutdown give them back; pass over leases that are over already."""
         # A lease begins when the server takes the task: not before the poll was sent plus the time it says it waited.
+        # That counts the time for which the process was frozen or the machine asleep in the middle of a poll.
         began_at = _clock.now() if fetched.waited_ms is None else asked_at + fetched.waited_ms / 1000
         self._tally.count(fetched=len(fetched.tasks))
         for task in fetched.tasks:
             life = Life(Lease(task, began_at), self._means)
             if self._stopping.is_set():
                 self._releases.add(asyncio.create_task(life.release()))
-                continue
-            running = asyncio.create_task(life.run())
-            self._lives[running] = life
-            running.add_done_callback(self._life_ended)
+            elif life.lease.ended:
+                log.warning("task %s came when its lease was over", task.task_id)
+                self._tally.count(leases_lost=1)
+            else:
+                self._start(life)
+
+    def _start(self, life: Life) -> None:
+        running = asyncio.create_task(life.run())
+        self._lives[running] = life
+        running.add_done_callback(self._life_ended)
 
     def _life_ended(self, running: asyncio.Task[None]) -> None:
         del self._lives[running]

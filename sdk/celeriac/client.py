@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import httpx
 
 from celeriac import _json, _requests
+from celeriac._backoff import Backoff
 from celeriac._link import Link, Patience, lost
 from celeriac._requests import Request
 from celeriac.errors import CeleriacError
@@ -50,6 +51,7 @@ class _Client:
         key: str | None = None,
         *,
         patience_seconds: float = 30.0,
+        longest_pause_seconds: float = 10.0,
         connect_seconds: float = 5.0,
         parse_float: Callable[[str], Any] = float,
         verify: ssl.SSLContext | bool = True,
@@ -59,11 +61,12 @@ class _Client:
 
         `url` is where the server is (https://…, with or without a path in front of /v1), `key` an API key or a JWT.
         `patience_seconds` is how long a call goes on trying while the server cannot be reached or is overloaded; it
-        only tries again where that cannot do the work twice. 0 means one try. `parse_float` reads fractions (`Decimal`
-        keeps every digit). `verify` and `transport` are httpx's.
+        only tries again where that cannot do the work twice. 0 means one try. The pauses between tries grow up to
+        `longest_pause_seconds`. `parse_float` reads fractions (`Decimal` keeps every digit). `verify` and `transport`
+        are httpx's.
         """
-        decoder = _json.decoder(parse_float)
-        self._use(Link(url, key, patience_seconds, connect_seconds, decoder, verify, transport))
+        decoder, backoff = _json.decoder(parse_float), Backoff(cap_seconds=longest_pause_seconds)
+        self._use(Link(url, key, patience_seconds, backoff, connect_seconds, decoder, verify, transport))
 
     @classmethod
     def over(cls, link: Link) -> Self:

@@ -41,9 +41,7 @@ class Book:
     conn: Connection
 
     def task(self, task_id: str) -> Any:
-        return self.conn.execute(
-            text("select * from celeriac.task_detail where task_id = :id"), {"id": task_id}
-        ).one()
+        return self.conn.execute(text("select * from celeriac.task_detail where task_id = :id"), {"id": task_id}).one()
 
     def state(self, task_id: str) -> str:
         return str(self.task(task_id).state)
@@ -53,7 +51,7 @@ class Book:
             text("select state, count(*) from celeriac.task_list where task_type = :type group by state"),
             {"type": task_type},
         )
-        return {state: number for state, number in rows}
+        return dict(rows.all())
 
     def result(self, task_id: str) -> Any:
         return json.loads(self.task(task_id).result)
@@ -142,7 +140,14 @@ def start_program(tmp_path: Path, server: Server) -> Iterator[Callable[..., Proc
     started: list[Process] = []
 
     def start(name: str, url: str = server.url, **arguments: Any) -> Process:
-        command = [sys.executable, "-u", PROGRAMS / f"{name}.py", url, server.key, json.dumps(arguments)]
+        command: list[str | Path] = [
+            sys.executable,
+            "-u",
+            PROGRAMS / f"{name}.py",
+            url,
+            server.key,
+            json.dumps(arguments),
+        ]
         log = tmp_path / f"{name}-{len(started)}.log"
         process = Process(command, log, name=name, env=dict(os.environ), cwd=tmp_path)
         started.append(process)
@@ -154,8 +159,8 @@ def start_program(tmp_path: Path, server: Server) -> Iterator[Callable[..., Proc
 
 
 @pytest.fixture
-def business_table(database_url: str) -> Iterator[str]:
+def business_table(database_url: str) -> str:
     """The address of a database with a table of the caller's own beside Celeriac's."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("create table business (name text)")
-    yield database_url
+    return database_url

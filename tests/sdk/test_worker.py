@@ -47,9 +47,7 @@ def test_a_coroutine_is_a_handler_too(client: Client, make_worker: MakeWorker, b
     assert book.task(task_id).result is None or book.result(task_id) == {}
 
 
-def test_what_a_handler_raises_is_the_error_of_the_attempt(
-    client: Client, make_worker: MakeWorker, book: Book
-) -> None:
+def test_what_a_handler_raises_is_the_error_of_the_attempt(client: Client, make_worker: MakeWorker, book: Book) -> None:
     worker = make_worker()
 
     @worker.task("media.copy")
@@ -113,9 +111,7 @@ def test_an_async_handler_may_start_tasks_that_try_to_end_the_process(
     book.wait_for_state(task_id, "COMPLETED")
 
 
-def test_retry_waits_as_long_as_it_says_and_uses_one_retry(
-    client: Client, make_worker: MakeWorker, book: Book
-) -> None:
+def test_retry_waits_as_long_as_it_says_and_uses_one_retry(client: Client, make_worker: MakeWorker, book: Book) -> None:
     worker = make_worker()
 
     @worker.task("media.copy")

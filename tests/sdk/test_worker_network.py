@@ -1,4 +1,4 @@
-"""A worker whose network, proxy or server fails: nothing is lost, nothing is done twice, nothing is alarmed for nothing."""
+"""A worker whose network, proxy or server fails: nothing is lost, done twice, or made a noise about for nothing."""
 
 import logging
 import os

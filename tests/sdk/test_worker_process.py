@@ -92,6 +92,23 @@ def test_a_worker_frozen_past_its_lease_stops_even_if_nobody_took_the_task(
     assert book.task(task_id).attempts == 2
 
 
+def test_a_worker_frozen_in_a_poll_does_not_begin_what_came_meanwhile(
+    client: Client, start_program: StartProgram, book: Book
+) -> None:
+    options = {"lease_seconds": 1, "wait_seconds": 60, "worker_id": "sleeper"}
+    sleeper = start_program("copier", behaviour="for_ever", worker=options)
+    wait_until(lambda: "sleeper" in str(client.list_workers()), what="the worker to poll")
+    sleeper.freeze()
+    task_id = client.enqueue_task("copy").task_id
+    wait_until(lambda: book.task(task_id).worker_id == "sleeper", what="the frozen poll to be answered")
+    wait_until(lambda: book.expire_leases().expired, what="the lease to run out")
+    client.fetch_tasks("taker", ["copy"], lock_duration_ms=60_000)
+    sleeper.thaw()
+    sleeper.wait_for_output(f"task {task_id} came when its lease was over")
+    assert "started" not in sleeper.output()
+    assert book.task(task_id).worker_id == "taker"
+
+
 def test_a_lease_is_kept_while_handlers_burn_the_cpu(client: Client, start_program: StartProgram, book: Book) -> None:
     ids = [client.enqueue_task("copy").task_id for _ in range(2)]
     start_program("copier", behaviour="burn", seconds=4, worker={"lease_seconds": 1, "concurrency": 2})

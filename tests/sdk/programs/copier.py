@@ -1,5 +1,7 @@
 """A worker as a process: `copier.py URL KEY {"worker": {…}, "behaviour": "…"}`. Prints what happens, one line each."""
 
+# ruff: noqa: T201 - what it prints is what tests wait for
+
 import json
 import logging
 import signal
