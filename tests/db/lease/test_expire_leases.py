@@ -122,6 +122,7 @@ def test_a_doomed_task_can_be_canceled_while_its_worker_is_held(clerk: Clerk, cl
 
 
 def test_a_sweep_is_bounded_and_the_longest_lost_come_first(clerk: Clerk, clock: Clock) -> None:
+    clock.freeze()
     tasks = [clerk.held(lock_duration_ms=1000 + number) for number in range(5)]
     clock.advance(5)
     assert clerk.one("expire_leases", max_tasks=3).expired == 3
