@@ -16,6 +16,10 @@ begin
     if not celeriac.may_touch(register_task_type.name, only_types) then
         perform celeriac.refuse('forbidden', 'name is not among the task types of this principal', 'name');
     end if;
+    if register_task_type.queue is not null and register_task_type.delivery is null and not exists (
+        select from celeriac.task_type t where t.name = register_task_type.name and t.delivery = 'celery') then
+        perform celeriac.refuse('invalid', 'queue is for delivery celery only', 'queue');
+    end if;
     insert into celeriac.task_type (name, created_at, updated_at) values (register_task_type.name, moment, moment)
         on conflict do nothing;
     return query
