@@ -61,6 +61,11 @@ def transport_options(broker_url: str) -> Mapping[str, Any]:
         "health_check_interval": 10,
         "visibility_timeout": 3600,
         "unacked_restore_throttle": 1,
+        # Apart from the fleets' own: who shares these keys hands messages out again after *its* visibility timeout,
+        # and a fleet's tasks may take longer than ours.
+        "unacked_key": "celeriac.unacked",
+        "unacked_index_key": "celeriac.unacked_index",
+        "unacked_mutex_key": "celeriac.unacked_mutex",
         # Our messages have no priorities: one Redis key a queue in place of four.
         "priority_steps": [0],
     }

@@ -7,6 +7,7 @@ well: restarting a process does not heal those, so a check that turned red for t
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Final
@@ -32,9 +33,10 @@ def leave_sign(settings: Settings, name: str) -> None:
     """Say that `name` is alive now. Raises OSError when the state folder cannot be written."""
     file = _file(settings, name)
     file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = file.with_suffix(".new")
+    # Replaced, so that a reader never sees half a number; by a file of this process, as two may share the folder.
+    fresh = file.with_suffix(f".{os.getpid()}")
     fresh.write_text(repr(time.monotonic()))
-    fresh.replace(file)  # a reader never sees half a number
+    fresh.replace(file)
 
 
 def _is_fresh(settings: Settings, name: str) -> bool:

@@ -36,6 +36,8 @@ STOP_SECONDS: Final = 15.0
 
 WORKER_PAUSE_SECONDS: Final = 1.0
 
+STOP_SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
+
 HARMLESS_COMMANDS: Final = frozenset(
     {
         *("ping", "hello", "clock", "heartbeat", "report", "stats", "conf", "registered", "active_queues"),
@@ -52,6 +54,9 @@ def run(settings: Settings) -> None:
     if settings.broker_url is None:
         # Before any thread starts, so that all inherit it and the signal waits for `_wait_for_signal`.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    else:
+        # Until the Celery worker has handlers of its own.
+        signal.signal(signal.SIGTERM, _end)
     app = make_app(settings)
     tools = open_tools(settings, app)
     runner = Runner(CHORES, tools)
@@ -65,9 +70,6 @@ def run(settings: Settings) -> None:
         close_tools(tools)
     log.info("maintenance worker ended")
     raise SystemExit(exit_code)
-
-
-STOP_SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 
 
 def open_tools(settings: Settings, app: Celery) -> Tools:
@@ -106,8 +108,8 @@ def _consume_ticks(app: Celery, runner: Runner, stopping: Event) -> int:
     _forget_commands()
 
     def stop(**_: Any) -> None:
-        stopping.set()
         _leave_in_time()
+        stopping.set()
 
     worker_shutting_down.connect(stop, weak=False, dispatch_uid="celeriac.maintenance")
     while True:
@@ -118,7 +120,8 @@ def _consume_ticks(app: Celery, runner: Runner, stopping: Event) -> int:
         log.error("the Celery worker ended with %s: starting another one", worker.exitcode)
         state.should_stop = state.should_terminate = None
         state.reset_state()
-        stopping.wait(WORKER_PAUSE_SECONDS)
+        if stopping.wait(WORKER_PAUSE_SECONDS):
+            return 0
 
 
 def make_worker(app: Celery, runner: Runner) -> Any:
@@ -145,6 +148,10 @@ def _wait_for_signal() -> int:
     log.info("no broker: chores keep their period by themselves")
     signal.sigwait(STOP_SIGNALS)
     return 0
+
+
+def _end(_number: int, _frame: Any) -> None:
+    raise SystemExit(0)
 
 
 def _leave_in_time() -> None:

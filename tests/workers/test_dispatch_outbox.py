@@ -13,7 +13,7 @@ from db import call
 from tests.workers.ring_rows import enqueue, forget_holds, outbox, register_fleet_type, rung_types, write_ring
 from workers.celery_app import make_app
 from workers.chore import Tools
-from workers.dispatch_outbox import RINGS_PER_QUEUE, dispatch_outbox
+from workers.dispatch_outbox import RINGS_PER_QUEUE, dispatch_outbox, send, settle
 from workers.maintenance import close_tools, open_tools
 
 
@@ -200,6 +200,17 @@ def test_a_row_in_flight_is_not_taken_by_another_dispatcher(
     taken = tools.rows("take_outbox", channel="ring", max_rows=10, hold_ms=60_000)
     assert len(taken) == 1
     assert not dispatch_outbox(second_tools)
+
+
+def test_a_dispatcher_that_slept_through_its_hold_changes_nothing_when_it_wakes(
+    conn: Connection, tools: Tools, second_tools: Tools, redis_url: str
+) -> None:
+    write_ring(conn, "fleet", {"task_type": "mail"})
+    rows = tools.rows("take_outbox", channel="ring", max_rows=10, hold_ms=60_000)
+    forget_holds(conn)
+    assert dispatch_outbox(second_tools)["published"] == 1
+    assert set(settle(tools, send(tools, rows)).values()) == {0}
+    assert rung_types(redis_url, "fleet") == ["mail", "mail"], "a ring too many costs a fetch and nothing else"
 
 
 def test_a_lost_ring_is_rung_again(conn: Connection, tools: Tools, redis_url: str, valkey: EmbeddedValkey) -> None:

@@ -1,6 +1,7 @@
 """Maintenance workers and beats as processes, while what they stand on is taken away."""
 
 import dataclasses
+import itertools
 import re
 import signal
 import time
@@ -19,10 +20,14 @@ from app.dev.waiting import wait_until
 from app.settings import Settings
 from db import call
 from tests.workers.conftest import StartProcess
-from tests.workers.ring_rows import enqueue, register_fleet_type, rung_types
+from tests.workers.ring_rows import enqueue, forget_holds, register_fleet_type, rung_types
 from tests.workers.tcp_proxy import TcpProxy
 from workers import health
+from workers.celery_app import make_app
 from workers.roster import CHORES
+
+TYPE_NUMBERS = itertools.count(1)
+"""A type for each probe: a task that loses its lease too often would fail."""
 
 
 @pytest.fixture
@@ -43,9 +48,10 @@ def until_ready(process: Process) -> Process:
 
 
 def hold(conn: Connection, count: int = 1, lease_ms: int = 1) -> None:
-    """Tasks whose leases are over at once, held by a worker that never comes back."""
-    enqueue(conn, *["mail"] * count)
-    call.rows(conn, "fetch_tasks", worker_id="dead", task_types=["mail"], max_tasks=count, lock_duration_ms=lease_ms)
+    """New tasks whose leases are over at once, held by a worker that never comes back."""
+    task_type = f"type-{next(TYPE_NUMBERS)}"
+    enqueue(conn, *[task_type] * count)
+    call.rows(conn, "fetch_tasks", worker_id="dead", task_types=[task_type], max_tasks=count, lock_duration_ms=lease_ms)
 
 
 def ready(conn: Connection) -> int:
@@ -165,6 +171,60 @@ def test_garbage_in_its_queue_does_not_end_the_chores(maintenance: Process, conn
     assert maintenance.is_running
 
 
+def test_ticks_of_beat_run_the_chores(maintenance: Process, beat: Process, conn: Connection) -> None:
+    def one_ran_in_a_thread_of_celery() -> bool:
+        given_back(conn)
+        return "ThreadPoolExecutor-0_" in maintenance.output()
+
+    wait_until(one_ran_in_a_thread_of_celery, what="a tick to give a lease back")
+
+
+def test_half_open_connections_to_the_broker_are_given_up(
+    start: StartProcess, beat: Process, conn: Connection, settings: Settings, valkey: EmbeddedValkey
+) -> None:
+    with TcpProxy(valkey.port) as proxy:
+        through_proxy = f"redis://127.0.0.1:{proxy.port}/0"
+        process = start("maintenance", dataclasses.replace(settings, redis_url=through_proxy, broker_url=through_proxy))
+        until_ready(process)
+        assert proxy.swallow() > 0
+        given_back(conn)
+        wait_until(lambda: ticks_are_run(process, conn), 60, what="ticks to run chores again")
+        process.kill()
+
+
+def ticks_are_run(process: Process, conn: Connection) -> bool:
+    so_far = process.output().count("ThreadPoolExecutor-0_")
+    given_back(conn)
+    return process.output().count("ThreadPoolExecutor-0_") > so_far
+
+
+def test_nobody_who_reaches_the_broker_can_stop_or_starve_the_worker(
+    maintenance: Process, conn: Connection, settings: Settings
+) -> None:
+    with make_app(settings) as app:
+        for command in ("shutdown", "pool_shrink", "cancel_consumer", "add_consumer", "rate_limit", "revoke"):
+            app.control.broadcast(command)
+        answers = app.control.ping(timeout=5, limit=1)
+    assert list(answers[0].values()) == [{"ok": "pong"}]
+    given_back(conn)
+    assert maintenance.is_running
+
+
+def test_dispatchers_that_are_killed_lose_no_ring(start: StartProcess, conn: Connection, redis_url: str) -> None:
+    names = [f"type-{number:02}" for number in range(50)]
+    for name in names:
+        register_fleet_type(conn, name, "fleet")
+    for batch in range(5):
+        enqueue(conn, *names[10 * batch : 10 * batch + 10])
+        worker = start("maintenance")
+        worker.wait_for(lambda batch=batch: len(rung_types(redis_url, "fleet")) > 10 * batch, what="some rings")
+        worker.kill()
+        forget_holds(conn)
+    until_ready(start("maintenance"))
+    wait_until(lambda: not conn.execute(text("select from celeriac.outbox")).all(), what="an empty outbox")
+    assert set(rung_types(redis_url, "fleet")) == set(names)
+
+
 @pytest.mark.parametrize("pause", [0.05, 0.5, 1.0])
 def test_all_work_of_a_dead_worker_comes_back_though_postgres_restarts_meanwhile(
     maintenance: Process, beat: Process, conn: Connection, postgres: EmbeddedPostgres, database_url: str, pause: float
@@ -231,7 +291,8 @@ def test_a_frozen_worker_does_no_harm_when_it_wakes(start: StartProcess, conn: C
     given_back(conn)
     other.kill()
     given_back(conn)
-    assert losses(conn).total() == 1 + 100 + 1 + 1, "each lease was lost once"
+    assert losses(conn).total() == 1 + 100 + 1 + 1
+    assert set(losses(conn).values()) == {1}
 
 
 @pytest.mark.parametrize("without_broker", [False, True], ids=["broker up", "broker down"])
