@@ -1,0 +1,67 @@
+"""Pages of tasks."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import Connection
+
+from db.listing import STATES, task_page, view_rows
+from tests.db.clerk import Clerk
+
+
+def page(conn: Connection, **filters: Any) -> list[UUID]:
+    return [row.task_id for row in conn.execute(task_page(**filters))]
+
+
+def test_pages_follow_each_other_without_gap_or_double_in_both_directions(conn: Connection, clerk: Clerk) -> None:
+    ids = [row.task_id for row in clerk.enqueue_items([{"task_type": "mail"}] * 25)]
+    for newest_first, expected in ((False, ids), (True, ids[::-1])):
+        seen: list[UUID] = []
+        while found := page(conn, task_type="mail", newest_first=newest_first, limit=10, after=seen[-1] if seen else None):
+            assert len(found) <= 10
+            seen += found
+            if newest_first:
+                clerk.enqueue()  # made meanwhile: newer than what is still to come, so on no page
+        assert seen == expected
+
+
+def test_each_state_lists_its_own(conn: Connection, clerk: Clerk) -> None:
+    expected = {
+        "READY": clerk.enqueue("a"),
+        "SCHEDULED": clerk.enqueue("b", delay_ms=60_000),
+        "LOCKED": clerk.held("c").task_id,
+        "WAITING": clerk.enqueue("d"),
+        "COMPLETED": clerk.done("e").task_id,
+        "FAILED": clerk.dead("f").task_id,
+        "CANCELED": clerk.cancel(clerk.enqueue("g")).task_id,
+    }
+    clerk.run("delete from celeriac.queue where task_id = :id", id=expected["WAITING"])
+    clerk.run("update celeriac.task set state = 'WAITING' where id = :id", id=expected["WAITING"])
+    assert {state: page(conn, state=state) for state in STATES} == {state: [task_id] for state, task_id in expected.items()}
+    assert len(page(conn)) == len(STATES)
+
+
+@pytest.mark.parametrize("name", ["task_type", "business_key", "idempotency_key"])
+@pytest.mark.parametrize("state", [None, "READY"])
+def test_filters_are_exact(conn: Connection, clerk: Clerk, name: str, state: str | None) -> None:
+    wanted = clerk.enqueue(**({"task_type": "mail"} | {name: "50%_\\'x"}))
+    clerk.enqueue(**({"task_type": "mail"} | {name: "50"}))
+    assert page(conn, state=state, **{name: "50%_\\'x"}) == [wanted]
+    assert page(conn, state=state, **{name: "50%"}) == []
+
+
+def test_a_caller_sees_only_its_types(conn: Connection, clerk: Clerk) -> None:
+    """Case B66."""
+    mail, pay = clerk.enqueue("mail.in"), clerk.enqueue("pay")
+    assert page(conn, only_types=["mail.%"]) == [mail]
+    assert page(conn, only_types=["mail.%", "p%"]) == [pay, mail]
+    assert page(conn, only_types=[]) == page(conn, task_type="pay", only_types=["mail.%"]) == []
+
+
+def test_rows_of_a_view_by_equality(conn: Connection, clerk: Clerk) -> None:
+    clerk.enqueue("a")
+    clerk.enqueue("b")
+    (row,) = conn.execute(view_rows("depths", task_type="a"))
+    assert (row.state, row.tasks) == ("READY", 1)
+    assert len(conn.execute(view_rows("depths")).all()) == 2
