@@ -16,7 +16,7 @@ import sqlalchemy.exc
 from sqlalchemy import Connection, Row, TextClause, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from db.errors import Invalid, Unavailable, translate
+from db.errors import Invalid, Refused, Unavailable, translate
 
 
 class Json(str):
@@ -82,12 +82,13 @@ def refusals() -> Iterator[None]:
     """Raises our exceptions in place of the driver's; a fault of ours goes through as it is."""
     try:
         yield
-    except UnicodeEncodeError as error:
-        raise Invalid("a value cannot be stored: a lone surrogate is not a character") from error
+    except UnicodeEncodeError:
+        raise Invalid("a value cannot be stored: a lone surrogate is not a character") from None
     except sqlalchemy.exc.TimeoutError as error:
         raise Unavailable("all database connections are in use") from error
     except sqlalchemy.exc.DBAPIError as error:
         ours = translate(error)
         if ours is None:
             raise
-        raise ours from error
+        # The server's own words about bad input quote the input: they are for nobody's log.
+        raise ours from (None if isinstance(ours, Refused) else error)
