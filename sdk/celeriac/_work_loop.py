@@ -35,6 +35,8 @@ from celeriac.errors import CeleriacError, Invalid, ServerUnavailable
 log = logging.getLogger("celeriac.worker")
 
 BEAT_SECONDS: Final = 10.0
+MOST_TASKS: Final = 1000
+"""What one fetch may ask for."""
 HANG_UP_SECONDS: Final = 0.5
 """How long a poll in flight may still be answered at shutdown."""
 SOON_SECONDS: Final = 0.25
@@ -122,7 +124,7 @@ class WorkLoop:
         request = _requests.poll(
             orders.worker_id,
             list(orders.handlers),
-            orders.concurrency - len(self._lives),
+            min(orders.concurrency - len(self._lives), MOST_TASKS),
             orders.lock_duration_ms,
             orders.wait_ms,
             orders.versions or None,

@@ -215,6 +215,12 @@ def test_inside_a_savepoint_a_refusal_leaves_the_transaction_usable(business_tab
     assert (tasks(book), businesses(book)) == (1, 1)
 
 
+def test_the_rights_of_the_api_role_are_enough(api_url_db: str, book: Book) -> None:
+    with psycopg.connect(api_url_db) as conn:
+        task = enqueue(conn, "media.copy")
+    assert book.state(task.task_id) == "READY"
+
+
 def test_all_or_none_of_many(database_url: str, book: Book) -> None:
     with psycopg.connect(database_url) as conn, pytest.raises(Invalid) as refused:
         enqueue_many(conn, [NewTask("media.copy"), NewTask("media.copy", retries=0)])

@@ -61,6 +61,20 @@ def test_a_completion_whose_answer_is_lost_is_repeated_and_counts_once(
     assert [record.getMessage() for record in caplog.records if record.name == "celeriac.worker"] == []
 
 
+def test_an_extension_between_two_tries_of_a_completion_does_not_lose_it(
+    behind: MakeWorker, proxy: Proxy, client: Client, book: Book
+) -> None:
+    worker = behind(lease_seconds=3)
+    worker.task("media.copy")(lambda task: {"size": 1})
+    task_id = client.enqueue_task("media.copy").task_id
+    proxy.faults.drop_answers["complete"] = 10_000
+    worker.start()
+    wait_until(lambda: proxy.faults.seen["extend-lock"], what="an extension of a task that is completed already")
+    proxy.faults.drop_answers["complete"] = 0
+    wait_until(lambda: worker.stats.completed == 1, what="the completion")
+    assert (worker.stats.leases_lost, worker.stats.refused, book.state(task_id)) == (0, 0, "COMPLETED")
+
+
 def test_a_failure_whose_answer_is_lost_uses_one_retry(
     behind: MakeWorker, proxy: Proxy, client: Client, book: Book
 ) -> None:
