@@ -6,6 +6,7 @@ shows SQL. `code` is the word that programs branch on: those of db/errors.py plu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
@@ -135,7 +136,7 @@ def from_refusal(refused: Refused) -> Problem:
         refused.status,
         refused.message,
         code=refused.code,
-        field=refused.field,
+        field=refused.field and re.sub(r"\[(\d+)\]", r".\1", refused.field),
         task_id=refused.detail.get("task_id"),
     )
 

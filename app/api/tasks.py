@@ -137,9 +137,9 @@ async def create(call: Call, body: TaskItem) -> Response:
     try:
         created = (await _enqueue(call, [body], "task_type"))[0]
     except Refused as refused:
-        # The authority knows batches only; whoever sent one task has no `tasks.0.` in their body.
-        refused.message = refused.message.replace("tasks.0.", "")
-        refused.field = refused.field and refused.field.removeprefix("tasks.0.")
+        # The authority knows batches only; whoever sent one task has no `tasks[0]` in their body.
+        refused.message = refused.message.replace("tasks[0].", "")
+        refused.field = refused.field and refused.field.removeprefix("tasks[0].")
         raise
     return answer(created, 201 if created["created"] else 200)
 
