@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from app.dev.postgres import EmbeddedPostgres
 from app.dev.processes import Process
 from app.settings import Settings
+from tests.workers.probes import until_ready
+from tests.workers.tcp_proxy import TcpProxy
+from workers import health
 from workers.celery_app import make_app
 from workers.chore import Tools
 from workers.maintenance import close_tools, open_tools
@@ -56,12 +60,18 @@ def start(settings: Settings, tmp_path: Path) -> Iterator[StartProcess]:
 
 
 @pytest.fixture
-def ready(start: StartProcess) -> StartProcess:
-    """Like `start`, and waits until a maintenance worker consumes ticks."""
+def maintenance(start: StartProcess) -> Process:
+    return until_ready(start("maintenance"))
 
-    def start_and_wait(module: str, **options: Settings) -> Process:
-        process = start(module, **options)
-        process.wait_for_output("ready." if module == "maintenance" else "")
-        return process
 
-    return start_and_wait
+@pytest.fixture
+def beat(start: StartProcess, settings: Settings) -> Process:
+    process = start("beat")
+    process.wait_for(lambda: health.check_beat(settings), what="a sign of life")
+    return process
+
+
+@pytest.fixture
+def proxy(postgres: EmbeddedPostgres) -> Iterator[TcpProxy]:
+    with TcpProxy(postgres.port) as proxy:
+        yield proxy

@@ -4,18 +4,11 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine, text
 
-from app.dev.postgres import EmbeddedPostgres
 from db import call
 from db.engine import sync_engine
 from db.errors import Unavailable
 from tests.workers.tcp_proxy import TcpProxy
 from workers.deadline import deadline
-
-
-@pytest.fixture
-def proxy(postgres: EmbeddedPostgres) -> Iterator[TcpProxy]:
-    with TcpProxy(postgres.port) as proxy:
-        yield proxy
 
 
 @pytest.fixture
