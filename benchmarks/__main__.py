@@ -1,6 +1,7 @@
 """`python -m benchmarks [--quick] [--results FOLDER] [name …]`: run all benchmarks, or the named ones."""
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,6 +15,9 @@ from benchmarks.readme import write_figures
 from benchmarks.record import HERE, QUICK_RESULTS, RESULTS, Run, document, write
 from benchmarks.show import show
 
+# Names of figures are sentences; a file or a pipe has room for them.
+PIPE_WIDTH = 140
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = _parser()
@@ -21,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := set(asked.names) - set(BENCHMARKS):
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
     folder = asked.results or (QUICK_RESULTS if asked.quick else RESULTS)
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
     for name in asked.names or BENCHMARKS:
         with console.status(f"{name} …"):
             run = _run(name, asked.quick)

@@ -4,7 +4,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -55,14 +55,13 @@ def run(quick: bool) -> Measured:
         database = new_database(server, "bench")
         near, far = (running.enter_context(running_api(database, valkey.url())) for _ in range(2))
         deaf = running.enter_context(running_api(database, None))
-        with _sdk(database, valkey.url()) as by_sdk, _sdk(database, None) as silently:
-            ways: Sequence[tuple[str, Enqueue, Api, int]] = [
-                ("HTTP, poll at another API process (Redis)", _by_http(far), near, numbers.samples),
-                ("HTTP, poll at the same API process", _by_http(near), near, numbers.samples),
-                ("SDK enqueue and ring_after_commit (Redis)", by_sdk, near, numbers.samples),
-                ("SDK enqueue, no Redis", silently, deaf, numbers.samples_without_redis),
-            ]
-            found = [(name, _latencies(act, api, database, count, numbers)) for name, act, api, count in ways]
+        ways: Sequence[tuple[str, AbstractContextManager[Enqueue], Api, int]] = [
+            ("HTTP, poll at another API process (Redis)", _by_http(far), near, numbers.samples),
+            ("HTTP, poll at the same API process", _by_http(near), near, numbers.samples),
+            ("SDK enqueue and ring_after_commit (Redis)", _sdk(database, valkey.url()), near, numbers.samples),
+            ("SDK enqueue, no Redis", _sdk(database, None), deaf, numbers.samples_without_redis),
+        ]
+        found = [(name, _latencies(way, api, database, count, numbers)) for name, way, api, count in ways]
         version = server_version(server)
     return Measured(asdict(numbers), tuple(figure for name, ms in found for figure in _figures(name, ms)), version)
 
@@ -77,9 +76,10 @@ def _figures(name: str, samples: Sequence[float]) -> Iterator[Figure]:
         yield Figure(f"{name}: p99", percentile(samples, 99), "ms", TAIL, details)
 
 
-def _by_http(api: Api) -> Enqueue:
-    caller = HttpCaller(api, "producer", TASK_TYPE)
-    return lambda number: caller.enqueue(1)
+@contextmanager
+def _by_http(api: Api) -> Iterator[Enqueue]:
+    with closing(HttpCaller(api, "producer", TASK_TYPE)) as caller:
+        yield lambda number: caller.enqueue(1)
 
 
 @contextmanager
@@ -98,9 +98,12 @@ def _sdk(database: Database, redis_url: str | None) -> Iterator[Enqueue]:
     engine.dispose()
 
 
-def _latencies(act: Enqueue, api: Api, database: Database, count: int, numbers: Numbers) -> Sequence[float]:
+def _latencies(
+    way: AbstractContextManager[Enqueue], api: Api, database: Database, count: int, numbers: Numbers
+) -> Sequence[float]:
     """Milliseconds from commit to answer, one task after the other."""
     with (
+        way as act,
         closing(HttpCaller(api, "waiting", TASK_TYPE)) as caller,
         psycopg.connect(database.owner_url, autocommit=True) as owner,
         ThreadPoolExecutor(max_workers=1) as waiting,
