@@ -25,6 +25,9 @@ VERB_OF: Final = {
     "release_task": "release",
 }
 
+MOST_NOTED: Final = 20
+"""Of one batch: all refusals are counted, the first ones also logged and kept."""
+
 log = logging.getLogger("celeriac.refusals")
 
 
@@ -73,9 +76,11 @@ async def as_owner_of_all(call: Call, function: str, worker_id: str, items: Sequ
                 raise _token_missing(f"tasks.{index}.fencing_token")
     written = orjson.dumps([_write_item(item) for item in items]).decode()
     rows = await call.parts.database.rows(function, items=Json(written), worker_id=worker_id, **call.rights)
-    for item, row in zip(items, rows, strict=True):
-        if row.code is not None:
-            await _note(call, function, item.task_id, worker_id, item.fencing_token, row.code)
+    refused = [(item, row.code) for item, row in zip(items, rows, strict=True) if row.code is not None]
+    for item, code in refused[:MOST_NOTED]:
+        await _note(call, function, item.task_id, worker_id, item.fencing_token, code)
+    for _, code in refused[MOST_NOTED:]:
+        call.parts.instruments.refusals.labels(VERB_OF[function], code).inc()
     await announce_types_of(call, [str(row.task_id) for row in rows if row.code is None and row.state == "READY"])
     return rows
 

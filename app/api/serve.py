@@ -76,10 +76,11 @@ def _serve_here(settings: Settings, sockets: list[socket.socket] | None) -> int:
     logging.basicConfig(
         level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
-    # uvicorn raises the signal once more when it is done, which would end us by the signal instead of with 0.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
     server = ApiServer(settings)
+    # For signals before uvicorn listens to them; and it raises them once more when it is done, which must not end us by
+    # the signal instead of with 0.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: setattr(server, "should_exit", True))
     try:
         server.run(sockets)
     except SystemExit:

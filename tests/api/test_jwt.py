@@ -145,7 +145,11 @@ class TestWithAFixedKey:
                 answer = await client.request(method, path, headers={"Authorization": f"Bearer {tokens[0]}"})
                 bodies.add((answer.status_code, answer.text))
             good = sign(claims())
-            for sent in ({"headers": {"X-API-Key": good}}, {"cookies": {"jwt": good}}, {"params": {"jwt": good}}):
+            for sent in (
+                {"headers": {"X-API-Key": good}},
+                {"headers": {"Cookie": f"jwt={good}"}},
+                {"params": {"jwt": good}},
+            ):
                 answer = await client.get("/v1/tasks", **sent)  # type: ignore[arg-type]
                 bodies.add((answer.status_code, answer.text))
         assert len(bodies) == 1

@@ -40,4 +40,4 @@ async def test_a_worker_registers_shows_up_and_renews_its_sign_of_life(api: http
     assert again["heartbeat_at"] > first["heartbeat_at"]
     [shown] = (await api.get("/v1/workers")).json()["workers"]
     assert (shown["worker_id"], shown["kind"], shown["live"]) == ("w1", "external", True)
-    assert (shown["versions"], shown["details"]) == ({"mail": [1, 2]}, details)
+    assert (shown["versions"], shown["details"]) == ({"mail": [1, 2]}, {"host": "h", "n": 1.5})

@@ -58,7 +58,7 @@ def test_sigterm_ends_it_with_zero(process: subprocess.Popen[bytes]) -> None:
     wait_until(lambda: not any(child.is_running() for child in children))
 
 
-def test_its_children_do_not_outlive_a_killed_parent(process: subprocess.Popen[bytes]) -> None:
+def test_nothing_outlives_a_killed_parent(process: subprocess.Popen[bytes]) -> None:
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.wait()
