@@ -8,7 +8,7 @@ begin
     grant usage on schema celeriac to celeriac_api, celeriac_fleet;
     for thing in
         select p.oid::regprocedure as name from pg_proc p
-         where p.pronamespace = 'celeriac'::regnamespace and (p.prosecdef or p.proname in ('now', 'ready_versions'))
+         where p.pronamespace = 'celeriac'::regnamespace and (p.prosecdef or p.proname = 'now')
     loop
         execute format('grant execute on function %s to celeriac_api', thing.name);
         if thing.name::text !~ 'api_key' then

@@ -39,24 +39,17 @@ select q.task_id, q.attempts, q.lease_owner, q.lease_principal, q.fencing_token,
 create view celeriac.depths as
 select q.task_type, q.state, count(*) as tasks from celeriac.queue q group by q.task_type, q.state;
 
--- Hops along the index from type to type and from version to version: a look at each head, whatever the backlog.
+-- A look at the head of each type and version, whatever the backlog.
 create view celeriac.oldest_ready as
-with recursive kind (task_type) as (
-    (select q.task_type from celeriac.queue q where q.state = 'READY' order by q.task_type limit 1)
-    union all
-    select (select q.task_type from celeriac.queue q where q.state = 'READY' and q.task_type > kind.task_type
-             order by q.task_type limit 1)
-      from kind where kind.task_type is not null
-)
-select k.task_type, min(head.run_at) as run_at,
-       (extract(epoch from celeriac.now() - min(head.run_at)) * 1000)::bigint as age_ms
-  from kind k
- cross join lateral celeriac.ready_versions(k.task_type) v (version)
+select s.task_type, min(head.run_at) as run_at, (extract(epoch from celeriac.now() - min(head.run_at)) * 1000)::bigint as age_ms
+  from celeriac.stream s
  cross join lateral (select q.run_at from celeriac.queue q
-                      where q.task_type = k.task_type and q.version = v.version and q.state = 'READY'
-                      order by q.priority desc, q.turn_at, q.task_id limit 1) head
- where k.task_type is not null
- group by k.task_type;
+                      where q.task_type = s.task_type and q.version = s.version and q.state = 'READY'
+                      order by -q.priority, q.turn_at, q.task_id limit 1) head
+ group by s.task_type;
+
+create view celeriac.chores as
+select c.name, c.ran_at, (extract(epoch from celeriac.now() - c.ran_at) * 1000)::bigint as age_ms from celeriac.chore c;
 
 create view celeriac.worker_list as
 select w.worker_id, w.principal, w.kind, w.task_types, w.versions, w.details, w.started_at, w.heartbeat_at,

@@ -9,7 +9,7 @@ create or replace function celeriac.fetch_tasks(
 returns setof celeriac.leased_task
 language plpgsql security definer set search_path = celeriac, pg_temp
 -- A generic plan knows no LIMIT and would guess at joins; each of these reads the few rows it wants by index.
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     me text := coalesce(fetch_tasks.principal, session_user);
     room bigint := coalesce(fetch_tasks.max_bytes, 4194304);
@@ -17,21 +17,20 @@ declare
     claimed celeriac.leased_task[] := '{}';
     batch celeriac.leased_task[];
     used bigint;
-    stream record;
+    stream celeriac.served_stream;
 begin
     perform celeriac.check_fetch(fetch_tasks.worker_id, fetch_tasks.task_types, fetch_tasks.max_tasks,
                                  fetch_tasks.lock_duration_ms, fetch_tasks.versions, fetch_tasks.only_types);
     for pass in 1 .. 2 loop
         for stream in select * from celeriac.share_out(fetch_tasks.task_types, fetch_tasks.versions, want) loop
             select array_agg(c), coalesce(sum(c.payload_bytes), 0) into batch, used
-              from celeriac.claim_ready(stream.task_type, stream.version, stream.slots, fetch_tasks.worker_id, me,
-                                        fetch_tasks.lock_duration_ms, room, cardinality(claimed) = 0) c;
+              from celeriac.claim_ready(stream, fetch_tasks.worker_id, me, fetch_tasks.lock_duration_ms, room, cardinality(claimed) = 0) c;
             claimed := claimed || batch;
             room := room - used;
         end loop;
         want := fetch_tasks.max_tasks - cardinality(claimed);
         exit when pass = 2 or want = 0 or room <= 0;
-        perform celeriac.expire_leases(10), celeriac.promote_due(10);
+        perform celeriac.sweep_if_late(10);
     end loop;
     return query select c.* from unnest(claimed) c;
 end $$;

@@ -1,8 +1,15 @@
--- streams: the (type, version) pairs that a worker may take from now; a type without a list of versions is served in any.
-create or replace function celeriac.streams(task_types text[], versions jsonb) returns table (task_type text, version integer)
-language sql stable as $$
-    select distinct asked.name, ready.version
+-- streams: the (type, version) pairs that a worker serves, each with the place where its ready work may begin.
+-- A type without a list of versions is served in any.
+create or replace function celeriac.streams(task_types text[], versions jsonb, want bigint, moment timestamptz)
+returns setof celeriac.served_stream
+language plpgsql volatile as $$
+begin
+    return query
+    select distinct s.task_type, s.version,
+           case when moment < s.floor_until then s.floor_urgency else -2147483648 end,
+           case when moment < s.floor_until then s.floor_turn_at else '-infinity' end,
+           want
       from unnest(task_types) asked (name)
-     cross join lateral celeriac.ready_versions(asked.name) ready (version)
-     where coalesce(versions -> asked.name @> to_jsonb(ready.version), true)
-$$;
+      join celeriac.stream s on s.task_type = asked.name
+     where coalesce(versions -> asked.name @> to_jsonb(s.version), true);
+end $$;

@@ -11,11 +11,11 @@ begin
     select coalesce(array_agg(t.name), '{}') into stale
       from celeriac.task_type t
      where t.delivery = 'celery'
-       and exists (select from celeriac.ready_versions(t.name) v (version)
+       and exists (select from celeriac.stream s
                     cross join lateral (select q.run_at from celeriac.queue q
-                        where q.task_type = t.name and q.version = v.version and q.state = 'READY'
-                        order by q.priority desc, q.turn_at, q.task_id limit 1) head
-                    where head.run_at < horizon)
+                        where q.task_type = s.task_type and q.version = s.version and q.state = 'READY'
+                        order by -q.priority, q.turn_at, q.task_id limit 1) head
+                    where s.task_type = t.name and head.run_at < horizon)
        and not exists (select from celeriac.outbox o where o.channel = 'ring' and o.parked_at is null
                           and o.payload = jsonb_build_object('task_type', t.name));
     perform celeriac.ring(stale);

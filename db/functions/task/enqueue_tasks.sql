@@ -31,6 +31,7 @@ begin
            case when w.run_at > moment then 'SCHEDULED' else 'READY' end, w.task_type
       from wanted w;
 
+    perform celeriac.open_streams(asked);
     perform celeriac.ring(array(select distinct a.task_type from unnest(asked) a where a.run_at <= moment
                                    and (a.idempotency_key is null or a.ordinal = any (kept))));
     return query

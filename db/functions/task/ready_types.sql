@@ -1,19 +1,16 @@
 -- ready_types: which of these types have ready work and how much of it, counted up to max_tasks: the one look of an API
--- process for all its waiting polls. It expires and promotes a bounded few, so that work goes on when beat is dead.
+-- process for all its waiting polls. It sweeps a bounded few when the chores are late, so work goes on without beat.
 create or replace function celeriac.ready_types(task_types text[], max_tasks integer default 1000)
 returns table (task_type text, ready bigint)
 language plpgsql security definer set search_path = celeriac, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 begin
-    perform celeriac.expire_leases(100), celeriac.promote_due(100);
+    perform celeriac.check_range(max_tasks, 1, 10000, 'max_tasks'), celeriac.sweep_if_late(100);
     return query
-    select asked.name, sum(counted.ready)::bigint
-      from unnest(task_types) asked (name)
-     cross join lateral celeriac.ready_versions(asked.name) v (version)
-     cross join lateral (
-           select count(*) as ready
-             from (select from celeriac.queue q
-                    where q.task_type = asked.name and q.version = v.version and q.state = 'READY' limit max_tasks) q) counted
-     group by asked.name;
+    select s.task_type, sum(cardinality(head.priorities))::bigint
+      from celeriac.streams(ready_types.task_types, null, ready_types.max_tasks, celeriac.now()) s
+     cross join lateral celeriac.heads(s, ready_types.max_tasks) head (priorities)
+     where head.priorities is not null
+     group by s.task_type;
 end $$;

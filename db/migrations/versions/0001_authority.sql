@@ -94,10 +94,30 @@ create table celeriac.queue (
 );
 
 -- The index order is the fetch order: best priority first, then whose turn comes first (the oldest, unless take_turns
--- has spread the tasks of one fairness key).
-create index queue_ready on celeriac.queue (task_type, version, priority desc, turn_at, task_id) where state = 'READY';
+-- has spread the tasks of one fairness key). -priority and not `priority desc`: so one row comparison can start a scan
+-- anywhere in it (see raise_floor).
+create index queue_ready on celeriac.queue (task_type, version, (-priority), turn_at, task_id) where state = 'READY';
 create index queue_scheduled on celeriac.queue (run_at, task_id) where state = 'SCHEDULED';
-create index queue_reap on celeriac.queue (reap_at, task_id) where state = 'LOCKED';
+-- Not `where state = 'LOCKED'`, though it means the same: a statement that looks for one lease by its task_id could then
+-- be planned as a walk over all of them.
+create index queue_reap on celeriac.queue (reap_at, task_id) where reap_at is not null;
+
+-- Which versions of a type there are, and where a claim of each may start looking: before (floor_urgency, floor_turn_at)
+-- lie only dead entries that vacuum cannot remove yet. A floor holds until floor_until, and there is none in peace.
+create table celeriac.stream (
+    task_type     text        not null,
+    version       integer     not null,
+    floor_urgency integer     not null default -2147483648,
+    floor_turn_at timestamptz not null default '-infinity',
+    floor_until   timestamptz not null default '-infinity',
+    primary key (task_type, version)
+) with (fillfactor = 50);
+
+-- When each chore last ran: what beat owes, fetches do in its stead when it is late; and people see who is late.
+create table celeriac.chore (
+    name   text        primary key,
+    ran_at timestamptz not null
+) with (fillfactor = 50);
 
 -- For ever: a key outlives the task that it made.
 create table celeriac.idempotency (
@@ -193,18 +213,6 @@ create type celeriac.leased_task as (
     priority integer, created_at timestamptz, payload_bytes integer, more boolean
 );
 
--- One failure on its way from fail_tasks to settle_failed.
-create type celeriac.failed_task as (
-    ordinal integer, task_id uuid, task_type text, retries integer, run_at timestamptz, error text, fencing_token bigint,
-    attempts integer, expirations integer, started_at timestamptz
-);
-
--- One lost lease on its way from expire_leases to settle_lost.
-create type celeriac.lost_lease as (
-    task_id uuid, task_type text, fencing_token bigint, attempts integer, expirations integer, started_at timestamptz,
-    worker_id text, principal text, for_good boolean
-);
-
 -- What transitions answer with. Named types, since a function's columns may not share names with its arguments.
 create type celeriac.task_state as (task_id uuid, state text);
 create type celeriac.task_failure as (task_id uuid, state text, retries integer, run_at timestamptz);
@@ -212,3 +220,17 @@ create type celeriac.extended_lease as (task_id uuid, lock_expires_at timestampt
 create type celeriac.worker_beat as (worker_id text, heartbeat_at timestamptz);
 create type celeriac.revoked_key as (key_id uuid, revoked_at timestamptz);
 create type celeriac.settled_outbox as (published integer, returned integer, rejected integer, parked integer);
+
+-- A stream as fetch_tasks serves it: where its ready work begins, and how many slots it gets.
+create type celeriac.served_stream as (
+    task_type text, version integer, urgency integer, turn_at timestamptz, slots bigint
+);
+
+-- A ready task that pick_ready has locked.
+create type celeriac.picked_task as (task_id uuid, payload_bytes integer, urgency integer, turn_at timestamptz);
+
+-- What a worker reports of a failed attempt, and what one item of a batch is answered: a state, or a code and why.
+create type celeriac.reported_failure as (error text, retry_after_ms bigint, retries integer);
+create type celeriac.write_answer as (
+    ordinal integer, task_id uuid, state text, retries integer, run_at timestamptz, code text, message text
+);
