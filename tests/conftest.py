@@ -6,7 +6,9 @@ them: the next test gets them running again. TEST_POSTGRES chooses the version: 
 
 import itertools
 import os
+import tempfile
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -104,6 +106,15 @@ def fleet_url_db(database_url: str, postgres: EmbeddedPostgres) -> str:
 @pytest.fixture
 def redis_url(valkey: EmbeddedValkey) -> str:
     return valkey.url()
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may enter, unlike ``tmp_path``: a Postgres that root started can keep its data there."""
+    with tempfile.TemporaryDirectory(prefix="celeriac-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        yield folder
 
 
 @pytest.fixture

@@ -29,9 +29,9 @@ def port() -> int:
 
 
 @pytest.fixture
-def up(tmp_path: Path, port: int) -> Iterator[Process]:
+def up(open_folder: Path, port: int) -> Iterator[Process]:
     """Everything, embedded."""
-    with started(tmp_path, CELERIAC_PORT=str(port)) as process:
+    with started(open_folder, CELERIAC_PORT=str(port)) as process:
         process.wait_for(lambda: is_ready(port), 60, what="a ready API")
         yield process
 
