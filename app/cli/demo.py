@@ -23,9 +23,9 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the copy, the logs and the database.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON on stdout, all else on stderr.")] = False,
 ) -> None:
-    """Copy a folder durably while workers are killed and frozen, Redis is flushed and Postgres restarted; count.
+    """Copy a folder durably while servers and workers die.
 
-    Starts its own Postgres, Redis, API, chores and four workers, and stops them again. Exit code 0 only when no file
+    Workers are killed and frozen, Redis is flushed, Postgres is restarted; then all is counted. Starts its own Postgres, Redis, API, chores and four workers, and stops them again. Exit code 0 only when no file
     was lost and no completion was accepted twice.
     """
     from app.demo.run import Job, run_demo

@@ -9,7 +9,7 @@ from app.cli.output import document, remark
 
 
 def doctor(as_json: Json = False) -> None:
-    """Check this installation: settings, database, Redis, chores, stuck work, and the invariants of every task."""
+    """Say what is wrong with this installation. Checks settings, database, Redis, chores, stuck work and invariants."""
     from app.cli.doctor.examine import examine
 
     report = examine(settings())

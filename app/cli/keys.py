@@ -67,7 +67,7 @@ def create_key(
     verbs: Annotated[str, typer.Option(help="Comma-separated: work, enqueue, read, manage, admin.")],
     task_types: Annotated[str, typer.Option(help="Comma-separated task types, '*' stands for anything: 'media.*'.")],
     principal: Annotated[str | None, typer.Option(help="Whom the key speaks for; the name when absent.")] = None,
-    expires_at: Annotated[datetime | None, typer.Option(formats=TIME_FORMATS, help=TIME_HELP)] = None,
+    expires_at: Annotated[datetime | None, typer.Option(formats=TIME_FORMATS, metavar="TIME", help=TIME_HELP)] = None,
     as_json: Json = False,
 ) -> None:
     """Make an API key and print it, this once."""

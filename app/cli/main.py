@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Annotated
 
 import typer
 
@@ -23,6 +24,7 @@ application = typer.Typer(
     help="Durable tasks: Postgres decides, Celery carries, Redis only rings the bell.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -47,6 +49,17 @@ for noun, group in {
     "outbox": outbox.group,
 }.items():
     application.add_typer(group, name=noun, epilog=EXIT_CODES)
+
+
+@application.callback()
+def about(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as version_of
+
+        print(version_of("celeriac-server"))
+        raise typer.Exit
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from app.cli.exits import ExitCode, Stop
 
 
 def api() -> None:
-    """Serve the HTTP API on CELERIAC_HOST:CELERIAC_PORT (CELERIAC_API_PROCESSES processes)."""
+    """Serve the HTTP API. On CELERIAC_HOST:CELERIAC_PORT, by CELERIAC_API_PROCESSES processes."""
     from app.api.serve import serve
 
     if serve(settings()) != 0:
@@ -13,7 +13,7 @@ def api() -> None:
 
 
 def maintenance() -> None:
-    """Run the chores: expired leases, due tasks, the outbox, retention. Any number of these may run."""
+    """Run the chores. Expired leases, due tasks, the outbox, retention; any number of these may run."""
     from workers.maintenance import run
 
     run(settings())
@@ -27,7 +27,7 @@ def beat() -> None:
 
 
 def flower() -> None:
-    """Serve Flower, the view of the Celery fleet, on CELERIAC_FLOWER_PORT."""
+    """Serve Flower, the view of Celery fleets. On CELERIAC_HOST:CELERIAC_FLOWER_PORT."""
     from workers.flower import run
 
     run(settings())

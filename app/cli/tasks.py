@@ -76,7 +76,7 @@ def list_tasks(
 
 @group.command("show")
 def show_task(task_id: UUID, as_json: Json = False) -> None:
-    """Show one task: what is asked, what came of it, every attempt and everything out of the ordinary."""
+    """Show one task. What is asked, what came of it, every attempt, and everything out of the ordinary."""
     with connection() as conn:
         task = whole_task(conn, task_id)
     if as_json:
@@ -122,13 +122,9 @@ def cancel_tasks(
     as_json: Json = False,
 ) -> None:
     """Cancel open tasks. A worker that holds one is told, and what it writes afterwards is refused."""
-    from db.call import one
-
     if len(task_ids) > 1:
         agreed(f"Cancel {len(task_ids)} tasks?", yes)
-    with connection() as conn:
-        canceled = [one(conn, "cancel_task", task_id=task_id, reason=reason) for task_id in task_ids]
-    tell([{"task_id": row.task_id, "state": row.state} for row in canceled], as_json)
+    change_each(task_ids, as_json, "cancel_task", reason=reason)
 
 
 @group.command("redrive")
@@ -137,10 +133,11 @@ def redrive_tasks(
     every: Annotated[bool, typer.Option("--all", help="Every FAILED task that the filters below let through.")] = False,
     task_type: Annotated[str | None, typer.Option("--task-type", help="With --all: only this task type.")] = None,
     failed_after: Annotated[
-        datetime | None, typer.Option(formats=TIME_FORMATS, help=f"With --all: failed since then. {TIME_HELP}")
+        datetime | None,
+        typer.Option(formats=TIME_FORMATS, metavar="TIME", help=f"With --all: failed since then. {TIME_HELP}"),
     ] = None,
     failed_before: Annotated[
-        datetime | None, typer.Option(formats=TIME_FORMATS, help="With --all: failed before then.")
+        datetime | None, typer.Option(formats=TIME_FORMATS, metavar="TIME", help="With --all: failed before then.")
     ] = None,
     max_tasks: Annotated[int, typer.Option(min=1, help="With --all: at most this many tasks.")] = 1_000_000,
     retries: Annotated[
@@ -149,9 +146,7 @@ def redrive_tasks(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Give FAILED tasks another chance: the ones named, or with --all every one of a type or time."""
-    from db.call import one
-
+    """Give FAILED tasks another chance. The ones named, or with --all every one of a type or time."""
     filters = (task_type, failed_after, failed_before)
     if every == bool(task_ids) or (task_ids and any(filters)) or (every and retries):
         raise Stop(ExitCode.USAGE, "redrive takes either task ids (and --retries) or --all (and filters)")
@@ -163,9 +158,7 @@ def redrive_tasks(
         else:
             remark(f"{len(redriven)} tasks redriven")
         return
-    with connection() as conn:
-        rows = [one(conn, "redrive_task", task_id=task_id, retries=retries) for task_id in task_ids or []]
-    tell([{"task_id": row.task_id, "state": row.state} for row in rows], as_json)
+    change_each(task_ids or [], as_json, "redrive_task", retries=retries)
 
 
 def redrive_all(
@@ -192,9 +185,22 @@ def redrive_all(
     return redriven
 
 
-def tell(changed: list[dict[str, Any]], as_json: bool) -> None:
-    """What became of each task."""
-    if as_json:
+def change_each(task_ids: list[UUID], as_json: bool, function: str, **arguments: object) -> None:
+    """Call the function for each task and say what became of it; a refusal is exit code 1 and stops no other."""
+    from db.call import one
+    from db.errors import Refused
+
+    changed, refusals = [], []
+    with connection() as conn:
+        for task_id in task_ids:
+            try:
+                row = one(conn, function, task_id=task_id, **arguments)
+                changed.append({"task_id": row.task_id, "state": row.state})
+            except Refused as refused:
+                refusals.append(f"{task_id}: {refused.message} ({refused.code})")
+    if as_json and changed:
         document({"tasks": changed})
-    else:
+    elif changed:
         table(["task_id", "state"], changed, "nothing was done")
+    if refusals:
+        raise Stop(ExitCode.FAILED, "; ".join(refusals))

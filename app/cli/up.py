@@ -34,9 +34,10 @@ def up(
     ),
     flower: Annotated[bool, typer.Option(help="Serve Flower too.")] = True,
 ) -> None:
-    """Run all servers on this machine until Ctrl-C: Postgres and Redis (embedded unless URLs are set), API, chores.
+    """Run all servers on this machine until Ctrl-C.
 
-    Prints the address of the API and, once for a new database, its first key.
+    Postgres and Redis (embedded unless CELERIAC_DATABASE_URL and CELERIAC_REDIS_URL are set), API, maintenance, beat
+    and Flower, each a process of its own; one that dies is started again. Prints the address of the API and, once for a new database, its first key.
     """
     from app.cli.supervise import supervise
     from app.settings import Settings
@@ -96,12 +97,13 @@ def start_stores(given: Mapping[str, str], state: Path, running: ExitStack) -> S
         # As in production: the servers may call functions and read views, and nothing else.
         environment[DATABASE_URL] = postgres.url(DATABASE_NAME, role="celeriac_api")
         watched.append(Watched("postgres", postgres))
-        remark(f"for the other commands: {DATABASE_URL}={owner_url}")
     if REDIS_URL not in given:
         remark("starting an embedded Valkey")
         valkey = running.enter_context(EmbeddedValkey(state / "valkey"))
         environment[REDIS_URL] = valkey.url()
         watched.append(Watched("valkey", valkey))
+    if watched:
+        remark(f"for other commands: export {DATABASE_URL}={owner_url} {REDIS_URL}={environment[REDIS_URL]}")
     return Stores(environment, owner_url, watched)
 
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.demo.copying import remove_unfinished
 from app.demo.evidence import BEGUN, REFUSED, accepted_twice, read_diaries
 from app.demo.orders import Order, list_orders
 from app.demo.source import sha256_of
@@ -50,7 +51,7 @@ class Findings:
 
 
 def compare(conn: "Connection", source: Path, target: Path, diaries: Path) -> Findings:
-    """Hash both sides, ask both witnesses (app/demo/evidence.py)."""
+    """Hash both sides, ask both witnesses (app/demo/evidence.py), tidy up after killed workers."""
     orders = list_orders(conn)
     results = completed_results(conn)
     lines = list(read_diaries(diaries))
@@ -59,7 +60,7 @@ def compare(conn: "Connection", source: Path, target: Path, diaries: Path) -> Fi
         lost=[order.path for order in orders if is_lost(order, source, target, results.get(order.task_id))],
         doubled=[order.path for order in orders if order.task_id in twice],
         begun=sum(line.what == BEGUN for line in lines),
-        unfinished=sum(1 for _ in target.rglob(".*.copying")),
+        unfinished=remove_unfinished(target),
     )
 
 

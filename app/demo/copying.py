@@ -8,6 +8,8 @@ from pathlib import Path
 
 from app.demo.source import CHUNK_BYTES
 
+UNFINISHED = ".copying"
+
 
 @dataclass(frozen=True)
 class Copied:
@@ -28,7 +30,7 @@ def copy_file(
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     # The temporary name must not be longer than a file name may be, however long the target's own name is.
-    unfinished = target.parent / f".{attempt}.copying"
+    unfinished = target.parent / f".{attempt}{UNFINISHED}"
     try:
         copied = write_chunks(source, unfinished, check)
         written()
@@ -49,6 +51,14 @@ def write_chunks(source: Path, unfinished: Path, check: Callable[[], None]) -> C
             digest.update(chunk)
             size += len(chunk)
     return Copied(size, digest.hexdigest())
+
+
+def remove_unfinished(target: Path) -> int:
+    """Remove the temporary files of workers that were killed, once all workers have ended; returns how many."""
+    left = list(target.rglob(f".*{UNFINISHED}"))
+    for file in left:
+        file.unlink()
+    return len(left)
 
 
 def fsync(path: Path) -> None:

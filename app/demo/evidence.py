@@ -23,6 +23,7 @@ from typing import Any
 
 BEGUN = "begun"
 WRITTEN = "written"
+REPORTING = "reporting"
 ACCEPTED = "accepted"
 REFUSED = "refused"
 

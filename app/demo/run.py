@@ -167,7 +167,7 @@ def written_out(account: Account, found: Findings) -> str:
         ),
         ("leases lost", account.leases_lost, "by workers that were killed or frozen"),
         ("stale writes refused", account.stale_writes_refused, "of workers that thought they still held a task"),
-        ("left unfinished", found.unfinished, "temporary files of killed workers"),
+        ("left unfinished", found.unfinished, "temporary files of killed workers, removed"),
         ("seconds", account.seconds, "from the first order to the end of the comparison"),
     ]
     table = "\n".join(f"  {name:<22}{value:>8}   {meaning}" for name, value, meaning in lines)

@@ -9,15 +9,13 @@ any clock, has been refused.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from threading import Event
 
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from app.demo.evidence import ACCEPTED, REFUSED, WRITTEN, read_diaries
+from app.demo.evidence import REFUSED, REPORTING, WRITTEN, read_diaries
 from app.demo.stage import Folders, Stage
-from app.demo.worker import LEASE_SECONDS
 from db.errors import Unavailable
 
 # Longer than a lease, its expiry by the chore or a fetch, and a second run of the task together.
@@ -76,15 +74,13 @@ class Troublemaker:
     def freeze_before_its_report(self, name: str) -> set[Lease]:
         """Stop a worker in its tracks between the last look at a lease and its report; returns those leases.
 
-        A report that was on its way arrives all the same, so a lease counts when half of it has passed unreported.
-        Returns none when no work is left for the worker.
+        The diary has a line before each report leaves, so without that line none is on its way.
+        Returns no lease when no work is left for the worker.
         """
         process = self.stage.workers[name]
         while self.share_done() < 1:
             process.freeze()
-            written = self.leases_of(name) & self.unreported(name)
-            self.wait_until(partial(self.half_passed, name, written), HAND_OVER_SECONDS, "for a lease to pass")
-            held = written & self.leases_of(name)
+            held = (self.lines_of(name, WRITTEN) - self.lines_of(name, REPORTING)) & self.leases_of(name)
             if held:
                 self.say(f"{name} is frozen (SIGSTOP) with {len(held)} copies written and not yet reported")
                 return held
@@ -97,15 +93,10 @@ class Troublemaker:
         if not held:
             self.say(f"{name} was not frozen: no work was left for it")
             return
-        self.wait_until(
-            lambda: held == self.handed_over(held) | self.reported(held), HAND_OVER_SECONDS, "for a hand-over"
-        )
-        lost = self.handed_over(held)
+        self.wait_until(lambda: self.all_handed_over(held), HAND_OVER_SECONDS, "for a hand-over")
         refused_before = self.lines_of(name, REFUSED)
         self.stage.workers[name].thaw()
-        self.say(f"{name} is awake again; {len(lost)} of its tasks belong to others now")
-        if not lost:
-            return
+        self.say(f"{name} is awake again; {len(held)} of its tasks belong to others now")
         self.wait_until(lambda: self.lines_of(name, REFUSED) > refused_before, REFUSAL_SECONDS, "for a refusal")
         self.say(f"{name} reported with an old fencing token and was refused")
 
@@ -126,47 +117,21 @@ class Troublemaker:
         self.stage.postgres.restart("immediate")
         self.say(f"Postgres was stopped at once and recovered in {time.monotonic() - began:.1f} s")
 
-    def leases_of(self, name: str, seconds_left: float = 1e6) -> set[Lease]:
-        """The leases of a worker that have at most so many seconds left."""
+    def leases_of(self, name: str) -> set[Lease]:
         rows = self.ask(
-            """
-            select task_id::text, fencing_token from celeriac.task_list
-             where state = 'LOCKED' and worker_id = :name
-               and lock_expires_at < celeriac.now() + make_interval(secs => :seconds)
-            """,
+            "select task_id::text, fencing_token from celeriac.task_list where state = 'LOCKED' and worker_id = :name",
             name=name,
-            seconds=seconds_left,
         )
         return {Lease(*row) for row in rows}
 
-    def half_passed(self, name: str, written: set[Lease]) -> bool:
-        """Whether each of these leases is half over, or has ended in a report."""
-        return written <= self.reported(written) | self.leases_of(name, LEASE_SECONDS / 2)
-
-    def handed_over(self, held: set[Lease]) -> set[Lease]:
-        """Those whose task has a newer fencing token: somebody else has fetched it."""
-        return {lease for lease in held if self.tokens_of(held).get(lease.task_id, 0) > lease.fencing_token}
-
-    def reported(self, held: set[Lease]) -> set[Lease]:
-        """Those whose task has ended under this very token: the report was on its way before the worker froze."""
-        ended = self.tokens_of(held, "COMPLETED")
-        return {lease for lease in held if ended.get(lease.task_id) == lease.fencing_token}
-
-    def tokens_of(self, held: set[Lease], state: str | None = None) -> dict[str, int]:
-        """The newest fencing token of each task (in the state)."""
+    def all_handed_over(self, held: set[Lease]) -> bool:
+        """Whether each of the tasks has a newer fencing token: somebody else has fetched it."""
         rows = self.ask(
-            """
-            select task_id::text, fencing_token from celeriac.task_list
-             where task_id = any (cast(:ids as uuid[])) and (cast(:state as text) is null or state = :state)
-            """,
+            "select task_id::text, fencing_token from celeriac.task_list where task_id = any (cast(:ids as uuid[]))",
             ids=[lease.task_id for lease in held],
-            state=state,
         )
-        return dict(rows)
-
-    def unreported(self, name: str) -> set[Lease]:
-        """What the worker has written to the end and not been told to be accepted, as its own diary says."""
-        return self.lines_of(name, WRITTEN) - self.lines_of(name, ACCEPTED)
+        token_now = dict(rows)
+        return all(token_now.get(lease.task_id, 0) > lease.fencing_token for lease in held)
 
     def lines_of(self, name: str, what: str) -> set[Lease]:
         lines = read_diaries(self.folders.diaries, name)

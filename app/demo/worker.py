@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from app.demo.copying import copy_file
-from app.demo.evidence import ACCEPTED, BEGUN, REFUSED, WRITTEN, Diary
+from app.demo.evidence import ACCEPTED, BEGUN, REFUSED, REPORTING, WRITTEN, Diary
 from app.demo.orders import TASK_TYPE
 from celeriac import AsyncClient, TaskContext, Worker
 
@@ -29,20 +29,24 @@ WRITE = re.compile(r"/v1/external-tasks/(?P<task_id>[^/]+)/(?P<verb>complete|fai
 
 
 class Witness(httpx.AsyncBaseTransport):
-    """httpx's transport, with a diary entry for every completion that was accepted and every write that was refused."""
+    """httpx's transport, with diary entries: a completion leaves, it was accepted, a write was refused."""
 
     def __init__(self, diary: Diary) -> None:
         self._inner = httpx.AsyncHTTPTransport()
         self._diary = diary
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        write = WRITE.fullmatch(request.url.path)
+        if write is None:
+            return await self._inner.handle_async_request(request)
+        lease = write["task_id"], json.loads(request.content)["fencing_token"]
+        if write["verb"] == "complete":
+            self._diary.write(REPORTING, *lease)
         response = await self._inner.handle_async_request(request)
-        if (write := WRITE.fullmatch(request.url.path)) is not None:
-            token = json.loads(request.content)["fencing_token"]
-            if response.status_code == httpx.codes.CONFLICT:
-                self._diary.write(REFUSED, write["task_id"], token)
-            elif response.is_success and write["verb"] == "complete":
-                self._diary.write(ACCEPTED, write["task_id"], token)
+        if response.status_code == httpx.codes.CONFLICT:
+            self._diary.write(REFUSED, *lease)
+        elif response.is_success and write["verb"] == "complete":
+            self._diary.write(ACCEPTED, *lease)
         return response
 
     async def aclose(self) -> None:

@@ -1,5 +1,6 @@
 """`celeriac doctor` finds what is wrong: each test breaks one thing and expects that very finding."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from app.cli.doctor import examine as examination
 from app.cli.doctor import invariants, server
 from app.cli.doctor.finding import Severity
 from app.dev.ports import free_port
+from app.dev.processes import Process, console_command
 from app.settings import Settings
 from db import call
 from tests.cli.conftest import Celeriac, Enqueue, fail_for_good, fetch
@@ -136,6 +138,20 @@ def test_chores_that_nobody_does_are_found(celeriac: Celeriac, monkeypatch: pyte
     found = findings(celeriac)
     assert found["maintenance_lives"]["severity"] == Severity.PROBLEM
     assert found["beat_lives"]["severity"] == Severity.NOTE
+
+
+def test_a_maintenance_worker_of_another_machine_is_heard_over_the_broker(
+    celeriac: Celeriac, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    env = os.environ | {"CELERIAC_STATE_DIR": str(tmp_path / "there")}
+    with Process(
+        [console_command("celeriac"), "maintenance"], tmp_path / "log", name="maintenance", env=env
+    ) as process:
+        process.wait_for_output("ready.")
+        monkeypatch.setenv("CELERIAC_STATE_DIR", str(tmp_path / "here"))
+        found = findings(celeriac)
+    assert "maintenance_lives" not in found
+    assert "beat_lives" in found
 
 
 def test_a_database_without_celeriac_is_found(

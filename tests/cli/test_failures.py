@@ -1,6 +1,7 @@
 """What can go wrong around a command: each is one line, names what to look at, and never shows a password."""
 
 import subprocess
+from importlib.metadata import version
 
 import pytest
 
@@ -115,3 +116,7 @@ def test_a_reader_that_leaves_early_is_no_failure() -> None:
         ["/bin/sh", "-c", f"{console_command('celeriac')} --help | true"], capture_output=True, text=True, check=True
     )
     assert answer.stderr == ""
+
+
+def test_the_version_is_that_of_the_distribution(celeriac: Celeriac) -> None:
+    assert celeriac("--version").out.strip() == version("celeriac-server")

@@ -101,6 +101,15 @@ def test_canceling_many_asks_first(celeriac: Celeriac, enqueue: Enqueue) -> None
     assert celeriac("tasks", "cancel", *task_ids, "--yes").code == 0
 
 
+def test_one_refusal_among_many_does_not_stop_the_others(celeriac: Celeriac, enqueue: Enqueue) -> None:
+    first, last = enqueue(), enqueue()
+    outcome = celeriac("tasks", "cancel", first, NOBODYS_TASK, last, "--yes", "--json")
+    assert outcome.code == 1
+    assert [task["task_id"] for task in outcome.json["tasks"]] == [first, last]
+    assert NOBODYS_TASK in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
 def test_redrive_gives_a_failed_task_its_retries_back(celeriac: Celeriac, enqueue: Enqueue, conn: Connection) -> None:
     task_id = enqueue()
     fail_for_good(conn)

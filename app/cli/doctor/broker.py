@@ -31,8 +31,9 @@ def redis_answers(settings: "Settings") -> list[Finding]:
 def broker_answers(settings: "Settings") -> list[Finding]:
     """Only a broker of its own; the Redis of the wake-ups has answered already."""
     if settings.broker_url is None:
-        fix = "set CELERIAC_BROKER_URL or CELERIAC_REDIS_URL"
-        return [Finding("broker_answers", "no broker is set: Celery, beat and the chores cannot run", "settings", fix)]
+        what = "no broker is set: beat, Flower and Celery fleets cannot run; maintenance keeps the time by itself"
+        fix = "set CELERIAC_BROKER_URL or CELERIAC_REDIS_URL to use them"
+        return [Finding("broker_answers", what, "CELERIAC_BROKER_URL", fix, Severity.NOTE)]
     if settings.broker_url == settings.redis_url:
         return []
     from kombu.connection import Connection
