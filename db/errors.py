@@ -28,7 +28,7 @@ class DatabaseError(Exception):
 
 
 class Unavailable(DatabaseError):
-    """The database cannot take the call now. The connection has been dropped; the call may be made again."""
+    """The database cannot take the call now; it may be made again. A connection that was lost has been dropped."""
 
 
 class Refused(DatabaseError):
@@ -106,8 +106,11 @@ BY_CODE: dict[str, type[Refused]] = {refusal.code: refusal for refusal in BY_SQL
 # UTF-8, JSON too deep. The field is not known here; the door of each face names it before it gets this far.
 _BAD_INPUT = {"22P05", "22P02", "22003", "22007", "22008", "22021", "22023", "22030", "22032", "54000", "54001"}
 
-# Shut-downs, crash recovery, a server turned read-only, too many connections, lost sockets.
-_UNAVAILABLE = {"25006", "57P01", "57P02", "57P03", "57P05", "53300", "53200", "53100"}
+# Busy: a lock that did not come in time, or two transactions in each other's way. The connection is as good as before.
+_BUSY = {"40001", "40P01", "55P03"}
+
+# Lost: shut-downs, crash recovery, a server turned read-only, too many connections.
+_LOST = {"25006", "57P01", "57P02", "57P03", "57P05", "53300", "53200", "53100"}
 
 
 def translate(error: sqlalchemy.exc.DBAPIError | psycopg.Error) -> DatabaseError | None:
@@ -122,7 +125,7 @@ def translate(error: sqlalchemy.exc.DBAPIError | psycopg.Error) -> DatabaseError
         return BY_SQLSTATE[state](diag.message_primary or "", diag.column_name or None, detail)
     if state in _BAD_INPUT or (state is None and isinstance(cause, psycopg.DataError)):
         return Invalid("a value cannot be stored: " + (cause.diag.message_primary or str(cause)).splitlines()[0])
-    if lost(error):
+    if state in _BUSY or lost(error):
         return Unavailable("the database is not available")
     return None
 
@@ -135,4 +138,4 @@ def lost(error: sqlalchemy.exc.DBAPIError | psycopg.Error) -> bool:
     state = getattr(cause, "sqlstate", None)
     if state is None:
         return isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError)
-    return state in _UNAVAILABLE or str(state).startswith("08")
+    return state in _LOST or str(state).startswith("08")

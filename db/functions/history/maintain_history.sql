@@ -1,6 +1,8 @@
 -- maintain_history: keeps monthly partitions ready for this month and the next two, drops those older than older_than_ms.
 create or replace function celeriac.maintain_history(older_than_ms bigint) returns table (created integer, dropped integer)
-language plpgsql security definer set search_path = celeriac, pg_temp as $$
+language plpgsql security definer set search_path = celeriac, pg_temp
+-- A partition cannot go while a long reader holds it; every write of the timeline would queue up behind us.
+set lock_timeout = '2s' as $$
 declare
     moment timestamptz := celeriac.now();
     month timestamp;

@@ -23,5 +23,7 @@ begin
         perform celeriac.refuse('invalid', 'queue is for delivery celery only', 'queue');
     elsif queue is not null then
         perform celeriac.check_name(queue, 'queue');
+        -- The longest that a broker takes (AMQP: a short string).
+        perform celeriac.check_range(octet_length(queue), 1, 255, 'bytes of queue');
     end if;
 end $$;
