@@ -1,7 +1,7 @@
 """Cursors of task lists: opaque to callers, and good only for the list they came from.
 
 A cursor is the id that the last page ended with, and a checksum over it and the question (filters, order, rights). It
-is no secret, since it only moves the start of a page within what the caller may see anyway; the checksum finds mistakes.
+is no secret, since it only moves the start of a page within what the caller may see; the checksum finds mistakes.
 """
 
 from __future__ import annotations
