@@ -4,11 +4,14 @@ It reads answers with a Content-Length only, which is what the API sends.
 """
 
 import socket
+import time
 
 from benchmarks.callers import Refused
 
 RECEIVE_BYTES = 1 << 16
 TIMEOUT_SECONDS = 90.0
+# The API hangs up on connections that bring nothing for half a minute; ours is renewed before.
+IDLE_SECONDS = 20.0
 _HEAD_END = b"\r\n\r\n"
 
 
@@ -16,8 +19,9 @@ class HttpConnection:
     """One kept connection to 127.0.0.1. `send` and `receive` are apart, so that a long poll can be left waiting."""
 
     def __init__(self, port: int, key: str) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._port = port
+        self._socket = _connect(port)
+        self._used_at = time.monotonic()
         self._headers = (
             f"Host: 127.0.0.1:{port}\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
         ).encode()
@@ -35,6 +39,9 @@ class HttpConnection:
         return self.receive()
 
     def send(self, method: str, path: str, body: bytes) -> None:
+        if time.monotonic() - self._used_at > IDLE_SECONDS:
+            self._socket.close()
+            self._socket = _connect(self._port)
         head = f"{method} {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n".encode()
         self._socket.sendall(b"".join((head, self._headers, b"\r\n", body)))
 
@@ -50,6 +57,7 @@ class HttpConnection:
             missing -= len(piece)
         if head[9:12] not in (b"200", b"201"):
             raise Refused(f"{head[:40]!r} {bytes(body[:300])!r}")
+        self._used_at = time.monotonic()
         return bytes(body)
 
     def close(self) -> None:
@@ -60,6 +68,12 @@ class HttpConnection:
         if not piece:
             raise Refused("the server hung up in the middle of an answer")
         return piece
+
+
+def _connect(port: int) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
 
 
 def _content_length(head: bytes) -> int:

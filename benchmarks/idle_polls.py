@@ -39,7 +39,7 @@ class Numbers:
     seconds: float
 
 
-FULL = Numbers(polls=1_000, seconds=30)
+FULL = Numbers(polls=1_000, seconds=20)
 QUICK = Numbers(polls=50, seconds=3)
 
 
@@ -59,28 +59,52 @@ def run(quick: bool) -> Measured:
 
 
 def _figures(api: Api, database: Database, observer: Observer, numbers: Numbers) -> Iterator[Figure]:
-    memory_before = _memory_mib(api)
-    alone = _transactions_a_second(observer, database, numbers)
+    before = _observe(api, database, observer, numbers)
     with _waiting_polls(api, numbers.polls) as polls:
-        busy = _cpu_seconds(api)
-        waiting = _transactions_a_second(observer, database, numbers)
-        cpu_share = (_cpu_seconds(api) - busy) / (numbers.seconds + REPORTED_SECONDS)
-        yield Figure(f"queries/s with {numbers.polls} idle polls, beyond those without any", waiting - alone, "1/s",
-                     QUERIES_A_SECOND, {"with_polls": waiting, "without": alone})  # fmt: skip
-        yield Figure("connections to Postgres", _connections(observer, database), "")
-        yield Figure("API process, share of one core", cpu_share, "")
-        memory = _memory_mib(api)
-        details = {"before_mib": memory_before, "with_polls_mib": memory}
-        yield Figure(
-            "API process, memory a poll", (memory - memory_before) / numbers.polls * 1024, "KiB", None, details
-        )
+        during = _observe(api, database, observer, numbers)
+        yield from _cost(before, during, numbers)
         yield from _one_task(api, database, polls)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A quiet stretch: queries a second, connections, and the API process's share of a core and memory."""
+
+    queries: float
+    connections: int
+    core: float
+    memory_mib: float
+
+
+def _observe(api: Api, database: Database, observer: Observer, numbers: Numbers) -> Observed:
+    time.sleep(REPORTED_SECONDS)
+    transactions, cpu, began = _transactions(observer, database), _cpu_seconds(api), time.monotonic()
+    time.sleep(numbers.seconds)
+    seconds = time.monotonic() - began
+    return Observed(
+        # Every statement of the API is a transaction.
+        queries=(_transactions(observer, database) - transactions) / seconds,
+        connections=_connections(observer, database),
+        core=(_cpu_seconds(api) - cpu) / seconds,
+        memory_mib=_memory_mib(api),
+    )
+
+
+def _cost(before: Observed, during: Observed, numbers: Numbers) -> Iterator[Figure]:
+    details = {"before": asdict(before), "with_polls": asdict(during)}
+    queries = during.queries - before.queries
+    yield Figure(f"queries/s that {numbers.polls} idle polls add", queries, "1/s", QUERIES_A_SECOND, details)
+    yield Figure("connections to Postgres", during.connections, "")
+    yield Figure("API process, share of one core", during.core, "")
+    yield Figure("API process, memory", during.memory_mib, "MiB")
+    added = during.memory_mib - before.memory_mib
+    yield Figure("API process, memory that a poll adds", added / numbers.polls * 1024, "KiB")
 
 
 def _one_task(api: Api, database: Database, polls: Sequence[HttpConnection]) -> Iterator[Figure]:
     """One task arrives: exactly one poll is answered, and Postgres has seen exactly one claim."""
+    before = _claims(database)
     with closing(HttpCaller(api, "producer", TASK_TYPE)) as producer:
-        before = _claims(database)
         producer.enqueue(1)
         answered = _answered(polls, REPORTED_SECONDS)
     tasks = [task for poll in answered for task in read_leases(poll.receive())]
@@ -120,14 +144,6 @@ def _answered(polls: Sequence[HttpConnection], seconds: float) -> Sequence[HttpC
                 found.append(key.data)
                 selector.unregister(key.data)
     return found
-
-
-def _transactions_a_second(observer: Observer, database: Database, numbers: Numbers) -> float:
-    """Every statement of the API is a transaction."""
-    time.sleep(REPORTED_SECONDS)
-    before, began = _transactions(observer, database), time.monotonic()
-    time.sleep(numbers.seconds)
-    return (_transactions(observer, database) - before) / (time.monotonic() - began)
 
 
 def _transactions(observer: Observer, database: Database) -> int:

@@ -43,6 +43,17 @@ class Numbers:
     longest_gap_ms: float
 
 
+@dataclass(frozen=True)
+class Way:
+    """How a task gets in, and where a poll waits for it."""
+
+    name: str
+    producer: AbstractContextManager[Enqueue]
+    api: Api
+    samples: int
+    rings: bool = True
+
+
 FULL = Numbers(samples=400, samples_without_redis=60, shortest_gap_ms=5, longest_gap_ms=100)
 QUICK = Numbers(samples=20, samples_without_redis=3, shortest_gap_ms=5, longest_gap_ms=20)
 
@@ -55,25 +66,25 @@ def run(quick: bool) -> Measured:
         database = new_database(server, "bench")
         near, far = (running.enter_context(running_api(database, valkey.url())) for _ in range(2))
         deaf = running.enter_context(running_api(database, None))
-        ways: Sequence[tuple[str, AbstractContextManager[Enqueue], Api, int]] = [
-            ("HTTP, poll at another API process (Redis)", _by_http(far), near, numbers.samples),
-            ("HTTP, poll at the same API process", _by_http(near), near, numbers.samples),
-            ("SDK enqueue and ring_after_commit (Redis)", _sdk(database, valkey.url()), near, numbers.samples),
-            ("SDK enqueue, no Redis", _sdk(database, None), deaf, numbers.samples_without_redis),
+        ways = [
+            Way("HTTP, poll at another API process (Redis)", _by_http(far), near, numbers.samples),
+            Way("HTTP, poll at the same API process", _by_http(near), near, numbers.samples),
+            Way("SDK enqueue and ring_after_commit (Redis)", _sdk(database, valkey.url()), near, numbers.samples),
+            Way("SDK enqueue, no Redis", _sdk(database, None), deaf, numbers.samples_without_redis, rings=False),
         ]
-        found = [(name, _latencies(way, api, database, count, numbers)) for name, way, api, count in ways]
+        figures = [figure for way in ways for figure in _figures(way, _latencies(way, database, numbers))]
         version = server_version(server)
-    return Measured(asdict(numbers), tuple(figure for name, ms in found for figure in _figures(name, ms)), version)
+    return Measured(asdict(numbers), tuple(figures), version)
 
 
-def _figures(name: str, samples: Sequence[float]) -> Iterator[Figure]:
+def _figures(way: Way, samples: Sequence[float]) -> Iterator[Figure]:
     details = spread(samples)
-    if "no Redis" in name:
-        yield Figure(f"{name}: p50", median(samples), "ms", None, details)
-        yield Figure(f"{name}: slowest", max(samples), "ms", WITHOUT_REDIS, details)
+    if way.rings:
+        yield Figure(f"{way.name}: p50", median(samples), "ms", MEDIAN, details)
+        yield Figure(f"{way.name}: p99", percentile(samples, 99), "ms", TAIL, details)
     else:
-        yield Figure(f"{name}: p50", median(samples), "ms", MEDIAN, details)
-        yield Figure(f"{name}: p99", percentile(samples, 99), "ms", TAIL, details)
+        yield Figure(f"{way.name}: p50", median(samples), "ms", None, details)
+        yield Figure(f"{way.name}: slowest", max(samples), "ms", WITHOUT_REDIS, details)
 
 
 @contextmanager
@@ -98,17 +109,15 @@ def _sdk(database: Database, redis_url: str | None) -> Iterator[Enqueue]:
     engine.dispose()
 
 
-def _latencies(
-    way: AbstractContextManager[Enqueue], api: Api, database: Database, count: int, numbers: Numbers
-) -> Sequence[float]:
+def _latencies(way: Way, database: Database, numbers: Numbers) -> Sequence[float]:
     """Milliseconds from commit to answer, one task after the other."""
     with (
-        way as act,
-        closing(HttpCaller(api, "waiting", TASK_TYPE)) as caller,
+        way.producer as act,
+        closing(HttpCaller(way.api, "waiting", TASK_TYPE)) as caller,
         psycopg.connect(database.owner_url, autocommit=True) as owner,
         ThreadPoolExecutor(max_workers=1) as waiting,
     ):
-        return [_latency(act, number, caller, owner, waiting, numbers) for number in range(count)]
+        return [_latency(act, number, caller, owner, waiting, numbers) for number in range(way.samples)]
 
 
 def _latency(

@@ -34,7 +34,10 @@ class Numbers:
     backlog: int
 
 
-FULL = {1: Numbers(warm_up=3_000, tasks=6_000, backlog=1_000), 50: Numbers(warm_up=20_000, tasks=40_000, backlog=1_000)}
+FULL = {
+    1: Numbers(warm_up=5_000, tasks=15_000, backlog=1_000),
+    50: Numbers(warm_up=20_000, tasks=40_000, backlog=1_000),
+}
 QUICK = {1: Numbers(warm_up=100, tasks=200, backlog=200), 50: Numbers(warm_up=500, tasks=1_000, backlog=200)}
 
 
