@@ -25,8 +25,9 @@ def demo(
 ) -> None:
     """Copy a folder durably while servers and workers die.
 
-    Workers are killed and frozen, Redis is flushed, Postgres is restarted; then all is counted. Starts its own Postgres, Redis, API, chores and four workers, and stops them again. Exit code 0 only when no file
-    was lost and no completion was accepted twice.
+    Workers are killed and frozen, Redis is flushed, Postgres is restarted; then all is counted. Starts its own
+    Postgres, Redis, API, chores and four workers, and stops them again. Exit code 0 only when no file was lost and no
+    completion was accepted twice.
     """
     from app.demo.run import Job, run_demo
 

@@ -37,7 +37,8 @@ def up(
     """Run all servers on this machine until Ctrl-C.
 
     Postgres and Redis (embedded unless CELERIAC_DATABASE_URL and CELERIAC_REDIS_URL are set), API, maintenance, beat
-    and Flower, each a process of its own; one that dies is started again. Prints the address of the API and, once for a new database, its first key.
+    and Flower, each a process of its own; one that dies is started again. Prints the address of the API and, once for a
+    new database, its first key.
     """
     from app.cli.supervise import supervise
     from app.settings import Settings

@@ -66,7 +66,7 @@ def compare(conn: "Connection", source: Path, target: Path, diaries: Path) -> Fi
 
 def is_lost(order: Order, source: Path, target: Path, result: dict[str, Any] | None) -> bool:
     copy, original = target / order.path, source / order.path
-    if result is None or not copy.is_file():
+    if result is None or not copy.is_file() or not original.is_file():
         return True
     digest = sha256_of(copy)
     return digest != sha256_of(original) or result != {"size": copy.stat().st_size, "sha256": digest}

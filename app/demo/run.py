@@ -17,6 +17,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from app.cli.exits import ExitCode, Stop
+from app.cli.output import remark
 from app.demo.account import Account, Findings, compare, draw_up
 from app.demo.orders import count_states, place_orders
 from app.demo.progress import Display, display
@@ -135,7 +136,9 @@ def folders_for(job: Job) -> Iterator[Folders]:
             raise Stop(ExitCode.USAGE, f"--target: {target} is not empty")
         yield Folders(source, target, work)
     finally:
-        if not job.keep:
+        if job.keep:
+            remark(f"kept: {work}")
+        else:
             shutil.rmtree(work)
 
 

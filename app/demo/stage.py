@@ -72,7 +72,7 @@ def set_up(folders: Folders, pause_ms: int, keep: bool) -> "Iterator[Stage]":
             running.enter_context(server)
             if server.name == "api":
                 server.wait_for(lambda: is_ready(port), what="being ready")
-        workers = {name: worker(name, folders, port, worker_key(engine), pause_ms) for name in WORKER_NAMES}
+        workers = {name: worker(name, folders, port, worker_key(engine, name), pause_ms) for name in WORKER_NAMES}
         running.callback(stop_all, workers.values())
         yield Stage(postgres, valkey, workers, engine)
 
@@ -113,14 +113,15 @@ def worker(name: str, folders: Folders, port: int, key: str, pause_ms: int) -> P
         f"--pause-ms={pause_ms}",
     ]
     env = outside() | {KEY_VARIABLE: key}
-    command = [sys.executable, "-m", "app.demo.worker", *arguments]
+    # -P: a package `app` in the folder where the demo is started is somebody else's.
+    command = [sys.executable, "-P", "-m", "app.demo.worker", *arguments]
     return Process(command, folders.work / f"{name}.log", name=name, env=env)
 
 
-def worker_key(engine: "Engine") -> str:
-    """A key that may work on copies and nothing else."""
+def worker_key(engine: "Engine", name: str) -> str:
+    """A key of this worker's own that may work on copies and nothing else."""
     with engine.connect() as conn:
-        return make_key(conn, "demo worker", verbs=["work"], task_types=[TASK_TYPE]).key
+        return make_key(conn, name, verbs=["work"], task_types=[TASK_TYPE]).key
 
 
 def outside() -> dict[str, str]:
