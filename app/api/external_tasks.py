@@ -40,6 +40,15 @@ _REFUSALS: Final = BODY_REFUSALS | documented(404, 409)
 Versions = Annotated[list[Counted], Field(min_length=1, max_length=1000)]
 
 
+_MORE: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "headers": {
+            "Celeriac-More": {"description": "`true`: cut by size, more is ready", "schema": {"type": "string"}},
+        }
+    }
+}
+
+
 class FetchRequest(Strict):
     """Which tasks a worker takes, how many, for how long, and how long it is ready to wait for the first."""
 
@@ -106,7 +115,9 @@ class FailManyRequest(Strict):
     tasks: Annotated[list[Failure], Field(min_length=1, max_length=MOST_TASKS)]
 
 
-@router.post("/fetch-and-lock", response_model=list[answers_of.LeasedTask], responses=BODY_REFUSALS | documented(429))
+@router.post(
+    "/fetch-and-lock", response_model=list[answers_of.LeasedTask], responses=BODY_REFUSALS | documented(429) | _MORE
+)
 async def fetch_and_lock(call: Call, body: FetchRequest) -> Response:
     """Take up to `max_tasks` ready tasks under a lease, best priority first, then oldest.
 
