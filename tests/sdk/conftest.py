@@ -100,7 +100,8 @@ def key(conn: Connection) -> str:
 @pytest.fixture
 def server(settings: Settings, key: str) -> Iterator[Server]:
     """The API on a free port, in a thread of this process."""
-    config = uvicorn.Config(create(settings), lifespan="on", log_config=None, timeout_graceful_shutdown=5)
+    application = create(settings)
+    config = uvicorn.Config(application, lifespan="on", log_config=None, timeout_graceful_shutdown=5)
     running = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=running.run, args=([listening],))
@@ -109,6 +110,7 @@ def server(settings: Settings, key: str) -> Iterator[Server]:
             wait_until(lambda: running.started or not thread.is_alive(), what="the API")
             yield Server(f"http://127.0.0.1:{listening.getsockname()[1]}", key)
         finally:
+            application.state.parts.hub.close()  # polls are answered at once
             running.should_exit = True
             thread.join()
 

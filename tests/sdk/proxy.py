@@ -22,6 +22,8 @@ class Faults:
     pages: Counter[str] = field(default_factory=Counter)
     """Answered by the proxy itself: 502 and a page."""
     seen: Counter[str] = field(default_factory=Counter)
+    latency_seconds: float = 0.0
+    """How much later every answer comes."""
 
     def take(self, which: str, word: str) -> bool:
         counts: Counter[str] = getattr(self, which)
@@ -47,6 +49,7 @@ def proxy_to(target: str) -> Iterator[Proxy]:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             word = self.path.rsplit("/", 1)[-1]
             faults.seen[word] += 1
+            closing.wait(faults.latency_seconds)
             if faults.take("swallow", word):
                 closing.wait(60)
                 self.hang_up()

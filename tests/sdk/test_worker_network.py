@@ -115,6 +115,24 @@ def test_a_lease_survives_lost_answers_pages_of_a_proxy_and_a_silent_connection(
     assert worker.stats.leases_lost == 0
 
 
+def test_ten_leases_are_kept_over_a_slow_link(behind: MakeWorker, proxy: Proxy, client: Client, book: Book) -> None:
+    worker, gate = behind(lease_seconds=3, concurrency=10, wait_seconds=10), threading.Event()
+
+    @worker.task("media.copy")
+    def copy(task: TaskContext) -> None:
+        gate.wait(60)
+
+    ids = [client.enqueue_task("media.copy").task_id for _ in range(10)]
+    proxy.faults.latency_seconds = 0.3  # one after another they would take as long as the lease
+    worker.start()
+    wait_until(lambda: worker.stats.extended >= 25, what="extensions of all")
+    gate.set()
+    for task_id in ids:
+        book.wait_for_state(task_id, "COMPLETED")
+    assert {book.task(task_id).attempts for task_id in ids} == {1}
+    assert worker.stats.leases_lost == 0
+
+
 def test_a_lease_that_cannot_be_extended_is_lost_here_before_anybody_can_take_it(
     behind: MakeWorker, proxy: Proxy, client: Client, book: Book
 ) -> None:
