@@ -36,9 +36,7 @@ class Clerk:
         tasks = call.Json(items) if isinstance(items, str) else call.json_list(items)
         return self.rows("enqueue_tasks", tasks=tasks, **caller)
 
-    def fetch(
-        self, *task_types: str, worker_id: str = "w1", max_tasks: int = 1, **arguments: Any
-    ) -> list[Row[Any]]:
+    def fetch(self, *task_types: str, worker_id: str = "w1", max_tasks: int = 1, **arguments: Any) -> list[Row[Any]]:
         types = list(task_types) or ["mail"]
         return self.rows("fetch_tasks", worker_id=worker_id, task_types=types, max_tasks=max_tasks, **arguments)
 

@@ -88,7 +88,10 @@ async def test_async_calls_answer_and_refuse_alike(aconn: AsyncConnection) -> No
 
 async def test_a_lost_connection_is_unavailable_for_async_calls_too(aconn: AsyncConnection, clerk: Clerk) -> None:
     row: Any = await call.aone(aconn, "enqueue_tasks", tasks=call.json_list([{"task_type": "mail"}]))
-    clerk.run("select pg_terminate_backend(pid, 5000) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()")
+    clerk.run(
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity "
+        "where pid <> pg_backend_pid() and datname = current_database()"
+    )
     with pytest.raises(Unavailable):
         await call.aone(aconn, "cancel_task", task_id=row.task_id)
     assert clerk.state(row.task_id) == "READY"

@@ -39,7 +39,11 @@ def test_every_statement_commits(engine: Engine, clerk: Clerk) -> None:
 @pytest.mark.parametrize("kind", ["json", "jsonb"])
 def test_json_comes_back_as_its_very_text(engine: Engine, kind: str) -> None:
     """Case B17."""
-    value = '{"n": 9007199254740993, "d": 250000.10, "e": 1E-7}' if kind == "json" else '{"d": 250000.10, "n": 9007199254740993}'
+    value = (
+        '{"n": 9007199254740993, "d": 250000.10, "e": 1E-7}'
+        if kind == "json"
+        else '{"d": 250000.10, "n": 9007199254740993}'
+    )
     with engine.connect() as connection:
         assert connection.execute(text(f"select cast(:value as {kind})"), {"value": value}).scalar_one() == value
 
@@ -101,7 +105,9 @@ def test_a_killed_backend_does_not_cost_the_other_connections(engine: Engine, cl
     assert pid_of_other in pids
 
 
-def test_a_server_turned_read_only_is_unavailable_and_is_reached_anew_when_it_is_not(engine: Engine, clerk: Clerk) -> None:
+def test_a_server_turned_read_only_is_unavailable_and_is_reached_anew_when_it_is_not(
+    engine: Engine, clerk: Clerk
+) -> None:
     """A fail-over: old connections lead to the standby, new ones to the new primary."""
     database = clerk.scalar("select current_database()")
     clerk.run(f"alter database {database} set default_transaction_read_only = on")
@@ -153,11 +159,14 @@ def test_the_clock_of_a_caller_and_its_zone_change_nothing(database_url: str, cl
         "import datetime, sys, time\n"
         "time.time = lambda real=time.time: real() + 600\n"
         "from db import call\nfrom db.engine import sync_engine\n"
+        "arguments = dict(worker_id='w1', task_types=['mail'], max_tasks=1, lock_duration_ms=60000)\n"
         "with sync_engine(sys.argv[1]).connect() as connection:\n"
         "    call.rows(connection, 'enqueue_tasks', tasks=call.json_list([{'task_type': 'mail'}]))\n"
-        "    call.one(connection, 'fetch_tasks', worker_id='w1', task_types=['mail'], max_tasks=1, lock_duration_ms=60000)\n"
+        "    call.one(connection, 'fetch_tasks', **arguments)\n"
     )
-    subprocess.run([sys.executable, "-c", program, database_url], check=True, env=os.environ | {"TZ": "Pacific/Kiritimati"})
+    subprocess.run(
+        [sys.executable, "-c", program, database_url], check=True, env=os.environ | {"TZ": "Pacific/Kiritimati"}
+    )
     left = clerk.scalar("select extract(epoch from lease_expires_at - clock_timestamp()) from celeriac.queue")
     assert 0 < left <= 60
 
@@ -181,7 +190,9 @@ def test_threads_share_an_engine(engine: Engine, clerk: Clerk) -> None:
 
 def test_a_statement_that_waits_can_be_seen_as_ours(engine: Engine, clerk: Clerk) -> None:
     with engine.connect():
-        seen = "select count(*) from pg_stat_activity where application_name = 'celeriac' and datname = current_database()"
+        seen = (
+            "select count(*) from pg_stat_activity where application_name = 'celeriac' and datname = current_database()"
+        )
         wait_until(lambda: clerk.scalar(seen) >= 1, what="our name in pg_stat_activity")
 
 

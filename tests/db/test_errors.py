@@ -26,7 +26,7 @@ def test_the_table_of_the_database_and_ours_are_the_same() -> None:
     assert {state: refusal.code for state, refusal in BY_SQLSTATE.items()} == {
         state: code for code, state in SQLSTATES.items()
     }
-    assert BY_CODE == {refusal.code: refusal for refusal in BY_SQLSTATE.values()}
+    assert {refusal.code: refusal for refusal in BY_SQLSTATE.values()} == BY_CODE
     assert set(BY_SQLSTATE.values()) == leaves(Refused)
 
 
@@ -55,7 +55,7 @@ def test_field_and_detail_may_be_missing(clerk: Clerk) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "select jsonb '{\"a\": \"\\u0000\"}'",
+        'select jsonb \'{"a": "\\u0000"}\'',
         "select 'x'::uuid",
         "select '99999999999'::int",
         "select 'tomorrow-ish'::timestamptz",

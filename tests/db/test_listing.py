@@ -18,7 +18,9 @@ def test_pages_follow_each_other_without_gap_or_double_in_both_directions(conn: 
     ids = [row.task_id for row in clerk.enqueue_items([{"task_type": "mail"}] * 25)]
     for newest_first, expected in ((False, ids), (True, ids[::-1])):
         seen: list[UUID] = []
-        while found := page(conn, task_type="mail", newest_first=newest_first, limit=10, after=seen[-1] if seen else None):
+        while found := page(
+            conn, task_type="mail", newest_first=newest_first, limit=10, after=seen[-1] if seen else None
+        ):
             assert len(found) <= 10
             seen += found
             if newest_first:
@@ -38,7 +40,9 @@ def test_each_state_lists_its_own(conn: Connection, clerk: Clerk) -> None:
     }
     clerk.run("delete from celeriac.queue where task_id = :id", id=expected["WAITING"])
     clerk.run("update celeriac.task set state = 'WAITING' where id = :id", id=expected["WAITING"])
-    assert {state: page(conn, state=state) for state in STATES} == {state: [task_id] for state, task_id in expected.items()}
+    assert {state: page(conn, state=state) for state in STATES} == {
+        state: [task_id] for state, task_id in expected.items()
+    }
     assert len(page(conn)) == len(STATES)
 
 

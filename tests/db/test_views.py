@@ -16,14 +16,16 @@ from tests.db.clerk import Clerk
 
 
 class Story:
-    """One task, step by step a second apart: fetched, failed, lost, given back, failed for good, redriven, completed."""
+    """One task, a second from step to step: failed, lost, given back, failed for good, redriven, completed."""
 
     def __init__(self, clerk: Clerk, clock: Clock) -> None:
         self.at: dict[str, datetime] = {}
         self.tokens: list[int] = []
         self._clerk, self._clock = clerk, clock
         clock.freeze()
-        self.task_id = self._tell("enqueued", lambda: clerk.enqueue(retries=2, business_key="order-7", variables={"n": 1}))
+        self.task_id = self._tell(
+            "enqueued", lambda: clerk.enqueue(retries=2, business_key="order-7", variables={"n": 1})
+        )
         self._tell("failed", lambda: clerk.fail(self._fetch("w1"), retry_after_ms=0))
         self._tell("lost", lambda: self._lose("w2"))
         self._tell("released", lambda: clerk.release(self._fetch("w3"), worker_id="w3"))
@@ -75,7 +77,9 @@ def test_the_attempts_tell_who_held_it_how_it_ended_and_how_long_it_took(clerk: 
         ("completed", "w5", 1, None),
     ]
     assert [row["fencing_token"] for row in rows] == story.tokens
-    assert [row["ended_at"] for row in rows] == [story.at[name] for name in ("failed", "lost", "released", "dead", "completed")]
+    assert [row["ended_at"] for row in rows] == [
+        story.at[name] for name in ("failed", "lost", "released", "dead", "completed")
+    ]
     assert rows[1]["ended_at"] - rows[1]["started_at"] == timedelta(seconds=1)
 
 
@@ -96,7 +100,12 @@ def test_a_canceled_task_has_an_attempt_only_when_it_was_held(clerk: Clerk) -> N
 
 def test_one_task_in_detail(clerk: Clerk, story: Story) -> None:
     (row,) = clerk.query("select * from celeriac.task_detail")
-    assert (row["task_id"], row["state"], row["redrives"], row["business_key"]) == (story.task_id, "COMPLETED", 1, "order-7")
+    assert (row["task_id"], row["state"], row["redrives"], row["business_key"]) == (
+        story.task_id,
+        "COMPLETED",
+        1,
+        "order-7",
+    )
     assert (row["worker_id"], row["principal"], row["fencing_token"]) == ("w5", "postgres", story.tokens[-1])
     assert (json.loads(row["variables"]), json.loads(row["result"])) == ({"n": 1}, {"m": 2})
     assert (row["created_at"], row["ended_at"]) == (story.at["enqueued"], story.at["completed"])
@@ -132,7 +141,11 @@ def test_depths_count_open_work_by_type_and_state(clerk: Clerk) -> None:
     clerk.fetch()
     clerk.done("bill")
     rows = clerk.query("select * from celeriac.depths order by task_type, state")
-    assert [tuple(row.values()) for row in rows] == [("mail", "LOCKED", 1), ("mail", "READY", 2), ("mail", "SCHEDULED", 1)]
+    assert [tuple(row.values()) for row in rows] == [
+        ("mail", "LOCKED", 1),
+        ("mail", "READY", 2),
+        ("mail", "SCHEDULED", 1),
+    ]
 
 
 def test_the_oldest_ready_task_of_each_type_tells_how_long_it_has_waited(clerk: Clerk, clock: Clock) -> None:
@@ -150,7 +163,12 @@ def test_dead_letters_are_what_failed_and_say_why(clerk: Clerk, story: Story) ->
     assert clerk.query("select * from celeriac.dead_letters") == []
     task = clerk.dead("bill", business_key="order-8")
     (row,) = clerk.query("select * from celeriac.dead_letters")
-    assert (row["task_id"], row["error"], row["attempts"], row["worker_id"]) == (task.task_id, "no such mailbox", 1, "w1")
+    assert (row["task_id"], row["error"], row["attempts"], row["worker_id"]) == (
+        task.task_id,
+        "no such mailbox",
+        1,
+        "w1",
+    )
     assert (row["business_key"], row["failed_at"]) == ("order-8", clerk.task(task.task_id)["ended_at"])
     clerk.one("redrive_task", task_id=task.task_id)
     assert clerk.query("select * from celeriac.dead_letters") == []

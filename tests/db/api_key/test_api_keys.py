@@ -17,7 +17,8 @@ HASH = sha256(b"a key").digest()
 
 def create(clerk: Clerk, **changed: Any) -> Any:
     arguments = {
-        "name": "mail worker", "key_hash": HASH, "principal_name": "mailer", "verbs": ["work"], "task_types": ["mail", "media.*"],
+        "name": "mail worker", "key_hash": HASH, "principal_name": "mailer", "verbs": ["work"],
+        "task_types": ["mail", "media.*"],
     }  # fmt: skip
     return clerk.one("create_api_key", **(arguments | changed))
 
@@ -86,10 +87,12 @@ def test_a_hash_is_one_keys_alone(clerk: Clerk) -> None:
 @pytest.mark.parametrize(
     "field, changed",
     [
-        ("name", {"name": ""}), ("name", {"name": None}), ("name", {"name": "a\n"}), ("principal", {"principal_name": ""}),
-        ("principal", {"principal_name": None}), ("key_hash", {"key_hash": b""}), ("key_hash", {"key_hash": HASH[:31]}),
-        ("key_hash", {"key_hash": None}), ("verbs", {"verbs": []}), ("verbs", {"verbs": None}), ("verbs", {"verbs": ["root"]}),
-        ("verbs", {"verbs": ["work", None]}), ("task_types", {"task_types": None}), ("task_types", {"task_types": [""]}),
+        ("name", {"name": ""}), ("name", {"name": None}), ("name", {"name": "a\n"}),
+        ("principal", {"principal_name": ""}), ("principal", {"principal_name": None}),
+        ("key_hash", {"key_hash": b""}), ("key_hash", {"key_hash": HASH[:31]}), ("key_hash", {"key_hash": None}),
+        ("verbs", {"verbs": []}), ("verbs", {"verbs": None}), ("verbs", {"verbs": ["root"]}),
+        ("verbs", {"verbs": ["work", None]}),
+        ("task_types", {"task_types": None}), ("task_types", {"task_types": [""]}),
         ("task_types", {"task_types": [None]}),
     ],
     ids=str,

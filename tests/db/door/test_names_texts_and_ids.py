@@ -52,7 +52,9 @@ def test_no_text_stays_none(clerk: Clerk) -> None:
 def test_an_id_is_a_uuid_v7_that_sorts_by_its_time(clerk: Clerk) -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     moments = [moment + timedelta(microseconds=step) for step in (0, 1, 2, 999, 1000, 1001, 10**6, 10**12)]
-    statement = "select celeriac.uuid_v7(m) as id from unnest(cast(:moments as timestamptz[])) with ordinality u (m, place) order by place"
+    statement = """
+        select celeriac.uuid_v7(m) as id
+          from unnest(cast(:moments as timestamptz[])) with ordinality u (m, place) order by place"""
     ids = [row["id"] for row in clerk.query(statement, moments=moments)]
     assert ids == sorted(ids)
     assert {(found.version, found.variant) for found in ids} == {(7, "specified in RFC 4122")}

@@ -48,7 +48,10 @@ def test_lines_go_to_their_month_and_are_read_as_before(clerk: Clerk, clock: Clo
     clock.advance(40 * 86_400)
     clerk.one("maintain_history", older_than_ms=90 * DAY_MS)
     late = clerk.dead().task_id
-    lines = {row["task_id"]: row["at"] for row in clerk.query("select tableoid::regclass::text as at, task_id from celeriac.history")}
+    lines = {
+        row["task_id"]: row["at"]
+        for row in clerk.query("select tableoid::regclass::text as at, task_id from celeriac.history")
+    }
     assert lines == {early: "celeriac.history_default", late: f"celeriac.{names(clock, 1)[0]}"}
     assert len(clerk.timeline(early)) == len(clerk.timeline(late)) == 1
 

@@ -97,7 +97,10 @@ def test_numbers_of_a_result_keep_their_digits(clerk: Clerk) -> None:
     result = '{"id": 9007199254740993, "sum": 250000.10, "past_int64": 9223372036854775808}'
     task = clerk.held()
     clerk.complete(task, variables=call.Json(result))
-    assert clerk.task(task.task_id)["result"] == '{"id": 9007199254740993, "sum": 250000.10, "past_int64": 9223372036854775808}'
+    assert (
+        clerk.task(task.task_id)["result"]
+        == '{"id": 9007199254740993, "sum": 250000.10, "past_int64": 9223372036854775808}'
+    )
 
 
 @pytest.mark.parametrize("result", ["[]", "7", '"done"', "true"])

@@ -28,7 +28,13 @@ def test_every_outcome_stands_beside_its_item(clerk: Clerk, clock: Clock) -> Non
     lost = clerk.held(lock_duration_ms=1000)
     clock.advance(2)
     clerk.one("expire_leases")
-    good, other, canceled, dead, done = clerk.held("a"), clerk.held("b"), clerk.held("c"), clerk.dead("d"), clerk.done("e")
+    good, other, canceled, dead, done = (
+        clerk.held("a"),
+        clerk.held("b"),
+        clerk.held("c"),
+        clerk.dead("d"),
+        clerk.done("e"),
+    )
     clerk.cancel(canceled.task_id)
     assert complete(
         clerk, of(lost), of(good, variables={"n": 1}), of(other, fencing_token=10**9), of(canceled), of(dead), of(done),
@@ -56,7 +62,7 @@ def test_of_a_task_named_twice_the_item_with_the_right_token_counts(clerk: Clerk
     clock.advance(2)
     (task,) = clerk.fetch()
     assert complete(clerk, of(zombie, variables={"old": 1}), of(task, variables={"new": 1})) == [
-        ("COMPLETED", "already_ended"),
+        ("LOCKED", "stale_token"),
         ("COMPLETED", None),
     ]
     assert clerk.task(task.task_id)["result"] == '{"new": 1}'

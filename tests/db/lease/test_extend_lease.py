@@ -53,7 +53,9 @@ def test_heartbeats_rewrite_no_index(clerk: Clerk) -> None:
     """Case B44: with an old snapshot held they would pile up index entries; HOT updates leave none."""
     clerk.run("alter table celeriac.queue set (autovacuum_enabled = off)")
     tasks = [clerk.held() for _ in range(10)]
-    seen = "select n_tup_upd as updates, n_tup_hot_upd as hot from pg_stat_user_tables where relid = 'celeriac.queue'::regclass"
+    seen = """
+        select n_tup_upd as updates, n_tup_hot_upd as hot
+          from pg_stat_user_tables where relid = 'celeriac.queue'::regclass"""
     clerk.run("select pg_stat_force_next_flush()")
     (before,) = clerk.query(seen)
     for _ in range(50):

@@ -28,8 +28,9 @@ def test_every_outcome_stands_beside_its_item(clerk: Clerk, clock: Clock) -> Non
     clock.advance(2)
     clerk.one("expire_leases")
     soon, later, last, done = clerk.held("a"), clerk.held("b"), clerk.held("c", retries=1), clerk.done("d")
+    missing = {"task_id": str(UUID(int=7))}
     assert fail(
-        clerk, of(lost), of(soon, retry_after_ms=0), of(later, retries=9), of(last), of(done), {"task_id": str(UUID(int=7))}
+        clerk, of(lost), of(soon, retry_after_ms=0), of(later, retries=9), of(last), of(done), missing
     ) == [
         ("READY", None, "lease_lost"), ("READY", 2, None), ("SCHEDULED", 9, None), ("FAILED", 0, None),
         ("COMPLETED", None, "already_ended"), (None, None, "not_found"),
@@ -50,7 +51,7 @@ def test_of_a_task_named_twice_the_item_with_the_right_token_counts(clerk: Clerk
     (task,) = clerk.fetch()
     answers = fail(clerk, of(zombie, error="old"), of(task, error="new", retry_after_ms=0))
     assert answers[1] == ("READY", 2, None)
-    assert answers[0][2] == "lease_lost"
+    assert answers[0][2] == "stale_token"
     assert [line["detail"].get("error") for line in clerk.timeline(task.task_id)] == [None, "new"]
 
 

@@ -96,7 +96,7 @@ def test_one_task_of_a_quiet_type_does_not_wait_behind_a_backlog_of_another(cler
 
 
 def test_a_tenants_single_task_goes_before_the_backlog_of_another(clerk: Clerk, clock: Clock) -> None:
-    """Case B09: a fairness key's tasks line up a second apart, so what comes ten seconds later is the eleventh or so."""
+    """Case B09: the tasks of a fairness key line up a second apart; what comes ten seconds later is the eleventh."""
     clerk.enqueue_items([{"task_type": "mail", "fairness_key": "a"}] * 1000)
     clock.advance(10)
     late = clerk.enqueue(fairness_key="b")

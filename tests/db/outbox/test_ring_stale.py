@@ -25,7 +25,16 @@ def test_a_ring_that_has_not_left_yet_is_enough(clerk: Clerk, clock: Clock) -> N
     clerk.enqueue()
     clock.advance(60)
     assert clerk.one("ring_stale", older_than_ms=5000).rung == 0
+
+
+def test_a_ring_that_was_parked_needs_a_person_first(clerk: Clerk, clock: Clock) -> None:
+    """Case B58: its queue does not take it, and another would fare no better; an hour later it is tried again."""
+    clerk.celery_type()
+    clerk.enqueue()
     clerk.run("update celeriac.outbox set parked_at = celeriac.now()")
+    clock.advance(60)
+    assert clerk.one("ring_stale", older_than_ms=5000).rung == 0
+    clock.advance(3600)
     assert clerk.one("ring_stale", older_than_ms=5000).rung == 1
 
 

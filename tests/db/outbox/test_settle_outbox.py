@@ -36,7 +36,11 @@ def test_each_row_goes_its_way_and_is_counted(clerk: Clerk, clock: Clock) -> Non
     rows = {row["id"]: row for row in clerk.query("select * from celeriac.outbox")}
     assert rows.keys() == {back, bad, untouched}
     assert (rows[back]["attempts"], rows[back]["due_at"]) == (0, clock.now() + timedelta(seconds=1))
-    assert (rows[bad]["attempts"], rows[bad]["due_at"], rows[bad]["error"]) == (1, clock.now() + timedelta(seconds=2), "too large")
+    assert (rows[bad]["attempts"], rows[bad]["due_at"], rows[bad]["error"]) == (
+        1,
+        clock.now() + timedelta(seconds=2),
+        "too large",
+    )
     assert (rows[untouched]["attempts"], rows[untouched]["error"]) == (1, None)
 
 

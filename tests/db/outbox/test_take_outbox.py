@@ -16,7 +16,7 @@ def put(clerk: Clerk, *keys: str, channel: str = "ring") -> None:
     for key in keys:
         clerk.run(
             "insert into celeriac.outbox (channel, key, payload, due_at, created_at) "
-            "values (:channel, :key, jsonb_build_object('task_type', cast(:key as text)), celeriac.now(), celeriac.now())",
+            "select :channel, :key, jsonb_build_object('task_type', cast(:key as text)), m, m from celeriac.now() m",
             channel=channel,
             key=key,
         )
@@ -128,7 +128,14 @@ def test_a_row_that_commits_late_is_not_skipped(clerk: Clerk, database_url: str)
 
 @pytest.mark.parametrize(
     "field, value",
-    [("max_rows", 0), ("max_rows", 10_001), ("max_rows", None), ("hold_ms", 0), ("hold_ms", 3_600_001), ("hold_ms", None)],
+    [
+        ("max_rows", 0),
+        ("max_rows", 10_001),
+        ("max_rows", None),
+        ("hold_ms", 0),
+        ("hold_ms", 3_600_001),
+        ("hold_ms", None),
+    ],
 )
 def test_out_of_bounds_is_refused_by_field(clerk: Clerk, field: str, value: int | None) -> None:
     put(clerk, "a")

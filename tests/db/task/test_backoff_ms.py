@@ -32,7 +32,7 @@ def test_rests_never_fall_never_pass_the_cap_and_nothing_overflows(
     for jitter in (0.0, 0.1, 1.0):
         found = rests(clerk, uuid4(), first, factor, cap, jitter)
         assert found == sorted(found)
-        assert 0 <= found[0]
+        assert found[0] >= 0
         assert found[-1] <= cap
 
 

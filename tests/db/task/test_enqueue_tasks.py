@@ -206,9 +206,7 @@ def test_the_longest_names_and_the_largest_payload_are_taken(clerk: Clerk) -> No
     """Case B50."""
     overhead = len('{"blob": ""}')
     longest = "ü" * 255
-    clerk.enqueue(
-        longest, business_key=longest, idempotency_key=longest, variables={"blob": "x" * (MIB - overhead)}
-    )
+    clerk.enqueue(longest, business_key=longest, idempotency_key=longest, variables={"blob": "x" * (MIB - overhead)})
     (task,) = clerk.fetch(longest)
     assert len(task.variables) == MIB
 
@@ -235,8 +233,9 @@ def test_numbers_that_are_short_to_send_and_long_to_read_do_not_get_around_the_l
 
 
 NUMBERS = (
-    '{"tiny": 1e-7, "int64max": 9223372036854775807, "past_int64": 9223372036854775808, "digits": 0.12345678901234567890123,'
-    ' "cents": 250000.10, "past_double": 9007199254740993, "id": 2788123456789012345, "same_id": "2788123456789012345"}'
+    '{"tiny": 1e-7, "int64max": 9223372036854775807, "past_int64": 9223372036854775808, "cents": 250000.10, '
+    '"digits": 0.12345678901234567890123, "past_double": 9007199254740993, "id": 2788123456789012345, '
+    '"same_id": "2788123456789012345"}'
 )
 
 
@@ -253,7 +252,9 @@ def test_numbers_come_out_digit_for_digit(clerk: Clerk) -> None:
     assert '"2788123456789012345"' in task.variables
 
 
-@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e200000", '"a\\u0000b"', '"\\ud800"', "[" * 50_000])
+@pytest.mark.parametrize(
+    "value", ["NaN", "Infinity", "-Infinity", "1e200000", '"a\\u0000b"', '"\\ud800"', "[" * 50_000]
+)
 def test_json_that_cannot_be_stored_is_invalid(clerk: Clerk, value: str) -> None:
     """Cases B13, B17."""
     with clerk.refuses(Invalid):

@@ -58,8 +58,10 @@ def test_a_celery_type_has_a_queue_and_a_pulled_one_has_none(clerk: Clerk) -> No
     [
         ("name", None), ("name", ""), ("name", "x" * 256), ("name", "mail*"), ("name", "mail\u200b"),
         ("lease_ms", 0), ("lease_ms", 2_592_000_001), ("retries", 0), ("retries", -1),
-        ("backoff_first_ms", -1), ("backoff_first_ms", CENTURY_MS + 1), ("backoff_cap_ms", -1), ("backoff_cap_ms", 2**63 - 1),
-        ("backoff_factor", 0.9), ("backoff_factor", 100.1), ("backoff_factor", float("nan")), ("backoff_factor", float("inf")),
+        ("backoff_first_ms", -1), ("backoff_first_ms", CENTURY_MS + 1),
+        ("backoff_cap_ms", -1), ("backoff_cap_ms", 2**63 - 1),
+        ("backoff_factor", 0.9), ("backoff_factor", 100.1),
+        ("backoff_factor", float("nan")), ("backoff_factor", float("inf")),
         ("backoff_jitter", -0.1), ("backoff_jitter", 1.1), ("backoff_jitter", float("nan")),
         ("expirations", -1), ("delivery", "push"), ("delivery", "PULL"), ("queue", ""), ("queue", "x" * 256),
     ],

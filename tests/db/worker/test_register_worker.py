@@ -17,14 +17,19 @@ def register(clerk: Clerk, **arguments: Any) -> Any:
 def test_a_worker_is_seen_with_what_it_says_of_itself(clerk: Clerk, clock: Clock) -> None:
     clock.freeze()
     answer = register(
-        clerk, kind="fleet", task_types=["mail", "bill"], versions={"mail": [1, 2]}, details={"host": "a"}, principal="anna"
+        clerk,
+        kind="fleet",
+        task_types=["mail", "bill"],
+        versions={"mail": [1, 2]},
+        details={"host": "a"},
+        principal="anna",
     )
     assert tuple(answer) == ("w1", clock.now())
     (seen,) = clerk.query("select * from celeriac.worker_list")
     assert seen == {
         "worker_id": "w1", "principal": "anna", "kind": "fleet", "task_types": ["mail", "bill"],
-        "versions": '{"mail": [1, 2]}', "details": '{"host": "a"}', "started_at": clock.now(), "heartbeat_at": clock.now(),
-        "live": True,
+        "versions": '{"mail": [1, 2]}', "details": '{"host": "a"}', "started_at": clock.now(),
+        "heartbeat_at": clock.now(), "live": True,
     }  # fmt: skip
 
 
@@ -32,7 +37,9 @@ def test_registering_again_is_a_heartbeat_with_new_facts(clerk: Clerk, clock: Cl
     register(clerk, task_types=["mail"])
     clock.advance(10)
     register(clerk, task_types=["bill"])
-    (seen,) = clerk.query("select task_types, heartbeat_at - started_at > interval '9 seconds' as beat from celeriac.worker")
+    (seen,) = clerk.query(
+        "select task_types, heartbeat_at - started_at > interval '9 seconds' as beat from celeriac.worker"
+    )
     assert seen == {"task_types": ["bill"], "beat": True}
 
 
@@ -56,7 +63,11 @@ def test_a_bad_argument_is_named(clerk: Clerk, field: str, value: Any) -> None:
 
 @pytest.mark.parametrize(
     "changed",
-    [{"details": {"x": "y" * 16_384}}, {"versions": {"x" * 16_384: [1]}}, {"task_types": [f"t{n}" for n in range(1001)]}],
+    [
+        {"details": {"x": "y" * 16_384}},
+        {"versions": {"x" * 16_384: [1]}},
+        {"task_types": [f"t{n}" for n in range(1001)]},
+    ],
     ids=["details", "versions", "task_types"],
 )
 def test_a_worker_describes_itself_in_few_words(clerk: Clerk, changed: dict[str, Any]) -> None:

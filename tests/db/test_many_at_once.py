@@ -1,0 +1,96 @@
+"""Case B45: completions in batches and alone, sweeps, cancels and purges on the same rows at once: no deadlock."""
+
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Engine
+
+from app.dev.waiting import wait_until
+from db import call
+from db.engine import sync_engine
+from db.errors import Refused
+from tests.db.clerk import Clerk
+
+TASKS = 600
+
+
+def complete_batches(clerk: Clerk, chance: random.Random, name: str) -> None:
+    tasks = clerk.fetch(worker_id=name, max_tasks=20, lock_duration_ms=chance.choice([1, 20, 1000]))
+    chance.shuffle(tasks)
+    if not tasks:
+        return
+    items = [{"task_id": str(task.task_id), "fencing_token": task.fencing_token} for task in tasks]
+    function = chance.choice(["complete_tasks", "complete_tasks", "fail_tasks"])
+    clerk.rows(function, items=call.json_list(items), worker_id=name)
+
+
+def complete_one_by_one(clerk: Clerk, chance: random.Random, name: str) -> None:
+    for task in clerk.fetch(worker_id=name, max_tasks=5, lock_duration_ms=chance.choice([5, 1000])):
+        write = chance.choice([Clerk.complete, Clerk.complete, Clerk.fail, Clerk.release, Clerk.extend])
+        write(clerk, task, worker_id=name)
+
+
+def sweep(clerk: Clerk, chance: random.Random, name: str) -> None:
+    clerk.one("expire_leases", max_tasks=50)
+    clerk.one("promote_due", max_tasks=50)
+    clerk.one("purge_ended", older_than_ms=chance.choice([0, 50]))
+
+
+def cancel_and_redrive(clerk: Clerk, chance: random.Random, name: str) -> None:
+    rows = clerk.query("select task_id from celeriac.task_list order by random() limit 3")
+    for row in rows:
+        if chance.random() < 0.3:
+            clerk.cancel(row["task_id"])
+    clerk.rows("redrive_tasks", max_tasks=50)
+
+
+def test_no_deadlock_and_every_task_ends(clerk: Clerk, database_url: str) -> None:
+    policy = {"backoff_first_ms": 0, "expirations": 1000}
+    clerk.enqueue_items([{"task_type": "mail", "retries": 1000, "policy": policy}] * TASKS)
+    deadlocks = "select deadlocks from pg_stat_database where datname = current_database()"
+    before = clerk.scalar(deadlocks)
+    engine = sync_engine(database_url, pool_size=10)
+    ended = threading.Event()
+    faults: list[BaseException] = []
+    parts = [complete_batches] * 4 + [complete_one_by_one] * 2 + [sweep] * 2 + [cancel_and_redrive] * 2
+    threads = [
+        threading.Thread(target=play, args=(engine, part, number, ended, faults)) for number, part in enumerate(parts)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_until(
+            lambda: faults or clerk.scalar("select count(*) from celeriac.queue") == 0,
+            seconds=60,
+            what="the end of all tasks",
+        )
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+        engine.dispose()
+    assert faults == []
+    clerk.run("select pg_stat_force_next_flush()")
+    assert clerk.scalar(deadlocks) == before
+    assert clerk.scalar("select count(*) from celeriac.task where ended_at is null") == 0
+
+
+def play(
+    engine: Engine,
+    part: Callable[[Clerk, random.Random, str], Any],
+    number: int,
+    ended: threading.Event,
+    faults: list[BaseException],
+) -> None:
+    chance = random.Random(number)
+    with engine.connect() as connection:
+        while not ended.is_set():
+            try:
+                part(Clerk(connection), chance, f"w{number}")
+            except Refused:
+                continue  # someone else was first, and the answer says so
+            except BaseException as fault:
+                faults.append(fault)
+                return
