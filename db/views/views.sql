@@ -2,7 +2,7 @@
 
 create view celeriac.task_list as
 select t.id as task_id, t.task_type, t.version, t.business_key, coalesce(q.state, t.state) as state, t.priority,
-       coalesce(q.retries, t.retries) as retries, coalesce(q.attempts, t.attempts) as attempts,
+       case when t.state = 'FAILED' then 0 else coalesce(q.retries, t.retries) end as retries, coalesce(q.attempts, t.attempts) as attempts,
        coalesce(q.expirations, t.expirations) as expirations, t.redrives, t.idempotency_key, t.fairness_key,
        coalesce(q.lease_owner, t.worker_id) as worker_id, coalesce(q.lease_principal, t.principal) as principal,
        coalesce(nullif(q.fencing_token, 0), t.fencing_token) as fencing_token, q.lease_expires_at as lock_expires_at, q.run_at,
