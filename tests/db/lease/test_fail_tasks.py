@@ -55,13 +55,15 @@ def test_of_a_task_named_twice_the_item_with_the_right_token_counts(clerk: Clerk
     assert [line["detail"].get("error") for line in clerk.timeline(task.task_id)] == [None, "new"]
 
 
-def test_a_batch_rings_once_for_each_type_with_ready_work(clerk: Clerk) -> None:
+def test_a_batch_rings_for_each_type_with_ready_work_and_for_no_other(clerk: Clerk) -> None:
     clerk.celery_type("mail", "a")
     clerk.celery_type("bill", "b")
+    clerk.celery_type("later", "c")
     tasks = [clerk.held(name) for name in ("mail", "mail", "bill")]
+    later = clerk.held("later")
     clerk.rings()
-    fail(clerk, *(of(task, retry_after_ms=0) for task in tasks))
-    assert sorted(clerk.rings()) == [("a", "mail"), ("b", "bill")]
+    fail(clerk, *(of(task, retry_after_ms=0) for task in tasks), of(later, retry_after_ms=1000))
+    assert set(clerk.rings()) == {("a", "mail"), ("b", "bill")}
 
 
 @pytest.mark.parametrize(
