@@ -3,7 +3,8 @@ create or replace function celeriac.record_refusal(
     task_id uuid, verb text, code text, worker_id text, fencing_token bigint default null, principal text default null,
     only_types text[] default null)
 returns bigint
-language plpgsql security definer set search_path = celeriac, pg_temp as $$
+language plpgsql security definer set search_path = celeriac, pg_temp
+set enable_seqscan = off as $$
 declare
     before bigint;
 begin

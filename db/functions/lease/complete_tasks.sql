@@ -4,7 +4,8 @@
 create or replace function celeriac.complete_tasks(
     items jsonb, worker_id text, principal text default null, only_types text[] default null)
 returns table (ordinal integer, task_id uuid, state text, code text, message text)
-language plpgsql security definer set search_path = celeriac, pg_temp set plan_cache_mode = force_generic_plan set jit = off as $$
+language plpgsql security definer set search_path = celeriac, pg_temp
+set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
     me text := coalesce(complete_tasks.principal, session_user);

@@ -5,7 +5,8 @@ create or replace function celeriac.extend_lease(
     task_id uuid, worker_id text, lock_duration_ms bigint, fencing_token bigint default null,
     principal text default null, only_types text[] default null)
 returns setof celeriac.extended_lease
-language plpgsql security definer set search_path = celeriac, pg_temp as $$
+language plpgsql security definer set search_path = celeriac, pg_temp
+set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
     moment timestamptz := celeriac.now();

@@ -2,7 +2,8 @@
 -- may have been lost with the broker. Does nothing while rings wait in the outbox (the dispatcher is behind, or the broker
 -- is out), and leaves alone a type whose ring has just been parked: that one needs a person.
 create or replace function celeriac.ring_stale(older_than_ms bigint default 5000) returns table (rung integer)
-language plpgsql security definer set search_path = celeriac, pg_temp set jit = off as $$
+language plpgsql security definer set search_path = celeriac, pg_temp
+set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
     moment timestamptz := celeriac.now();

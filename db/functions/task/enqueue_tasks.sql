@@ -3,7 +3,8 @@
 -- All or nothing; the same key with the same input answers with the first task. Joins the caller's transaction.
 create or replace function celeriac.enqueue_tasks(tasks jsonb, principal text default null, only_types text[] default null)
 returns table (ordinal integer, task_id uuid, task_type text, state text, created boolean)
-language plpgsql security definer set search_path = celeriac, pg_temp as $$
+language plpgsql security definer set search_path = celeriac, pg_temp
+set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
     moment timestamptz := celeriac.now();

@@ -2,7 +2,8 @@
 -- Walks the ids, which sort by creation, so it needs no index on the end: a bounded step from `after`; last_id null = done.
 create or replace function celeriac.purge_ended(older_than_ms bigint, after uuid default null, max_tasks integer default 1000)
 returns table (purged integer, last_id uuid)
-language plpgsql security definer set search_path = celeriac, pg_temp as $$
+language plpgsql security definer set search_path = celeriac, pg_temp
+set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
     horizon timestamptz;

@@ -3,7 +3,7 @@
 create or replace function celeriac.ready_types(task_types text[], max_tasks integer default 1000)
 returns table (task_type text, ready bigint)
 language plpgsql security definer set search_path = celeriac, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
 #variable_conflict use_column
 begin
     perform celeriac.check_range(max_tasks, 1, 10000, 'max_tasks'), celeriac.sweep_if_late(100);

@@ -3,7 +3,8 @@ create or replace function celeriac.redrive_tasks(
     task_type text default null, failed_after timestamptz default null, failed_before timestamptz default null,
     max_tasks integer default 1000, principal text default null, only_types text[] default null)
 returns table (task_id uuid)
-language plpgsql security definer set search_path = celeriac, pg_temp as $$
+language plpgsql security definer set search_path = celeriac, pg_temp
+set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
     chosen uuid[];

@@ -1,0 +1,173 @@
+"""States that interleavings start from: made once by calls, kept in tables beside, and put back in one call."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from db.call import json_list, one, rows
+from tests.clock import Clock
+from tests.proof.sessions import FIRST_TOKEN
+
+TABLES = ("task", "queue", "stream", "fair_share", "idempotency", "history", "outbox", "chore")
+TYPE = "scan"
+
+
+@dataclass
+class Start:
+    """A starting state; `ids` are its tasks, oldest first, `tokens` their leases, in the same order."""
+
+    ids: list[str]
+    tokens: list[int]
+
+
+class Makers:
+    """One method a state. Each begins in an empty database at the same moment; all end ten seconds later."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def nothing(self) -> Start:
+        return Start(["00000000-0000-7000-8000-000000000000"], [FIRST_TOKEN])
+
+    def ready(self, **item: Any) -> Start:
+        item = {"task_type": TYPE, "idempotency_key": "k", "retries": 2} | item
+        row = one(self.connection, "enqueue_tasks", tasks=json_list([item]))
+        return Start([str(row.task_id)], [FIRST_TOKEN])
+
+    def due(self) -> Start:
+        return self.ready(delay_ms=5000)
+
+    def locked(self, lease_ms: int = 60_000, **item: Any) -> Start:
+        start = self.ready(**item)
+        self._fetch(lease_ms)
+        return start
+
+    def expired(self) -> Start:
+        return self.locked(lease_ms=1000)
+
+    def expired_for_the_last_time(self) -> Start:
+        return self.locked(lease_ms=1000, policy={"expirations": 0})
+
+    def extended(self) -> Start:
+        """Its lease is looked at too early, since it was extended."""
+        start = self.locked(lease_ms=1000)
+        one(
+            self.connection,
+            "extend_lease",
+            task_id=start.ids[0],
+            worker_id="w1",
+            principal="p",
+            lock_duration_ms=60_000,
+        )
+        return start
+
+    def completed(self) -> Start:
+        start = self.locked()
+        one(self.connection, "complete_task", task_id=start.ids[0], worker_id="w1", principal="p", variables={})
+        return start
+
+    def failed_once(self) -> Start:
+        return self._fail(retry_after_ms=0)
+
+    def failed(self) -> Start:
+        return self._fail(retries=0)
+
+    def canceled(self) -> Start:
+        start = self.ready()
+        one(self.connection, "cancel_task", task_id=start.ids[0])
+        return start
+
+    def two_locked(self) -> Start:
+        starts = [self.locked(idempotency_key=key) for key in ("k", "l")]
+        return Start([start.ids[0] for start in starts], [FIRST_TOKEN, FIRST_TOKEN + 1])
+
+    def two_failed(self) -> Start:
+        start = self.two_locked()
+        for task_id in start.ids:
+            one(self.connection, "fail_task", task_id=task_id, worker_id="w1", principal="p", error="", retries=0)
+        return start
+
+    def two_rings(self) -> Start:
+        for key in ("k", "l"):
+            self.ready(idempotency_key=key)
+        return Start([], [])
+
+    def two_rings_taken(self) -> Start:
+        self.two_rings()
+        rows(self.connection, "take_outbox", channel="ring", max_rows=10, hold_ms=1000)
+        return Start([], [])
+
+    def _fetch(self, lease_ms: int) -> None:
+        one(
+            self.connection,
+            "fetch_tasks",
+            worker_id="w1",
+            principal="p",
+            task_types=[TYPE],
+            max_tasks=1,
+            lock_duration_ms=lease_ms,
+        )
+
+    def _fail(self, **arguments: Any) -> Start:
+        start = self.locked()
+        one(
+            self.connection,
+            "fail_task",
+            task_id=start.ids[0],
+            worker_id="w1",
+            principal="p",
+            fencing_token=FIRST_TOKEN,
+            error="boom",
+            **arguments,
+        )
+        return start
+
+
+class Starts:
+    """Keeps each state under its name; `put_back` makes the database what it was then."""
+
+    def __init__(self, connection: Connection, clock: Clock) -> None:
+        self.connection = connection
+        self.clock = clock
+        self.made: dict[str, Start] = {}
+        connection.execute(text("create schema proof"))
+        one(connection, "register_task_type", name=TYPE, delivery="celery")
+        clock.freeze()
+
+    def make(self, name: str) -> Start:
+        """The state of this name, made at its first use."""
+        if name not in self.made:
+            self._empty()
+            self.clock.advance(-10)
+            maker: Callable[[], Start] = getattr(Makers(self.connection), name)
+            self.made[name] = maker()
+            self.clock.advance(10)
+            for table in TABLES:
+                self.connection.execute(text(f"create table proof.{name}_{table} as table celeriac.{table}"))
+            self.connection.execute(text(_putting_back(name)))
+        return self.made[name]
+
+    def put_back(self, name: str) -> None:
+        self.connection.execute(text(f"select proof.put_back_{name}()"))
+
+    def _empty(self) -> None:
+        for statement in _emptied():
+            self.connection.execute(text(statement))
+
+
+def _emptied() -> list[str]:
+    clear = [f"delete from celeriac.{table}" for table in TABLES]
+    restart = [f"select setval('celeriac.fencing_token', {FIRST_TOKEN}, false)"]
+    return [*clear, *restart, "alter table celeriac.outbox alter column id restart"]
+
+
+def _putting_back(name: str) -> str:
+    lines = [f"delete from celeriac.{table};" for table in TABLES]
+    lines += [f"insert into celeriac.{table} overriding system value table proof.{name}_{table};" for table in TABLES]
+    body = " ".join(lines)
+    return (
+        f"create function proof.put_back_{name}() returns void language plpgsql as $$ begin {body} "
+        f"perform setval('celeriac.fencing_token', {FIRST_TOKEN + 10}, false); end $$"
+    )
