@@ -160,6 +160,7 @@ async def fail_many(call: Call, body: FailManyRequest) -> Response:
 @router.post("/{task_id}/complete", response_model=answers_of.TaskState, responses=_REFUSALS)
 async def complete(call: Call, task_id: Id, body: CompleteRequest) -> Response:
     """End a held task well, with its result. The same call again has the same answer."""
+    demand(call.principal, "work")
     row = await as_owner(call, "complete_task", task_id, body, variables=body.variables)
     return answer(dict(row._mapping))
 
@@ -170,6 +171,7 @@ async def fail(call: Call, task_id: Id, body: FailRequest) -> Response:
 
     The engine owns the retries: they go down by one unless `retries` is given; at 0 the task is FAILED.
     """
+    demand(call.principal, "work")
     row = await as_owner(
         call, "fail_task", task_id, body, error=body.error, retry_after_ms=body.retry_after_ms, retries=body.retries
     )
@@ -179,6 +181,7 @@ async def fail(call: Call, task_id: Id, body: FailRequest) -> Response:
 @router.post("/{task_id}/extend-lock", response_model=answers_of.ExtendedLease, responses=_REFUSALS)
 async def extend_lock(call: Call, task_id: Id, body: ExtendRequest) -> Response:
     """Hold a task for `lock_duration_ms` more, counted from now by the database's clock."""
+    demand(call.principal, "work")
     row = await as_owner(call, "extend_lease", task_id, body, lock_duration_ms=body.lock_duration_ms)
     return answer(dict(row._mapping))
 
@@ -186,6 +189,7 @@ async def extend_lock(call: Call, task_id: Id, body: ExtendRequest) -> Response:
 @router.post("/{task_id}/unlock", response_model=answers_of.TaskState, responses=_REFUSALS)
 async def unlock(call: Call, task_id: Id, body: UnlockRequest) -> Response:
     """Give a held task back; the attempt does not count."""
+    demand(call.principal, "work")
     row = await as_owner(call, "release_task", task_id, body)
     return answer(dict(row._mapping))
 

@@ -114,14 +114,13 @@ def invalid_fields(found: Sequence[Mapping[str, Any]]) -> Problem:
 
 
 def field_name(location: Sequence[str | int]) -> str:
-    """("body", "tasks", 3, "retries") as `tasks.3.retries`; long or unprintable names are shortened and escaped."""
-    parts = location[1:] if location and location[0] in ("body", "query", "path", "header") else location
-    return ".".join(_shown(part) for part in parts)
+    """("tasks", 3, "retries") as `tasks.3.retries`; long or unprintable names are shortened and escaped."""
+    return ".".join(_shown(part) for part in location)
 
 
 def _shown(part: str | int) -> str:
     text = str(part)[:64]
-    return text if text.isprintable() else text.encode("ascii", "backslashreplace").decode()
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 def _sentence(error: Mapping[str, Any]) -> str:
@@ -161,7 +160,8 @@ def install(app: FastAPI) -> None:
 
     async def on_invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return invalid_fields(error.errors()).response()
+        # FastAPI puts "query" or "path" in front of the name.
+        return invalid_fields([found | {"loc": found["loc"][1:]} for found in error.errors()]).response()
 
     async def on_http(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

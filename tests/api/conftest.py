@@ -111,7 +111,7 @@ def served(settings: Settings) -> Iterator[Served]:
         yield server
 
 
-def wait_until(holds: Callable[[], object], seconds: float = 20) -> None:
+def wait_until(holds: Callable[[], object], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "what was waited for did not happen"

@@ -218,6 +218,15 @@ async def test_a_wrong_field_is_named_and_nothing_is_written(api: httpx.AsyncCli
     assert written(conn) == 0
 
 
+@pytest.mark.parametrize("name", ["body", "path", "query", "x" * 100, "a\nb"])
+async def test_a_field_is_named_whatever_it_is_called(api: httpx.AsyncClient, name: str) -> None:
+    raw = json.dumps({"task_type": "mail", name: 0})[:-2] + "NaN}"
+    refused = await api.post("/v1/tasks", content=raw, headers={"Content-Type": "application/json"})
+    unknown = await api.post("/v1/tasks", json={"task_type": "mail", name: 0})
+    shown = name[:64].replace("\n", "\\n")
+    assert (problem_of(refused, 400)["field"], problem_of(unknown, 422)["field"]) == (shown, shown)
+
+
 async def test_a_refusal_never_repeats_what_was_sent(api: httpx.AsyncClient, caplog: Any) -> None:
     """Case B77: not in the answer, not in the log."""
     for (method, path), good in BODIES.items():

@@ -225,6 +225,13 @@ async def test_a_type_with_one_task_is_served_although_another_has_a_backlog(api
     assert sorted({task["task_type"] for task in tasks}) == ["busy", "quiet"]
 
 
+async def test_a_tenant_with_one_task_is_not_kept_waiting_by_one_with_hundreds(api: httpx.AsyncClient) -> None:
+    """Case B09, first part: tasks of one fairness key take turns with the others."""
+    await enqueue(api, 500, fairness_key="tenant A")
+    single = (await enqueue(api, 1, fairness_key="tenant B"))[0]
+    assert single in [task["task_id"] for task in await fetch(api, max_tasks=5)]
+
+
 async def test_the_higher_priority_goes_first(api: httpx.AsyncClient) -> None:
     """Case B09, third part."""
     await enqueue(api, 20)
