@@ -36,6 +36,7 @@ from celeriac.values import (
     NewTask,
     Policy,
     Task,
+    TaskOptions,
     TaskPage,
     TaskState,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "StaleToken",
     "Task",
     "TaskContext",
+    "TaskOptions",
     "TaskPage",
     "TaskState",
     "TooLarge",

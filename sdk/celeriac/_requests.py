@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Unpack
 from urllib.parse import quote
 
 from celeriac import _json
@@ -25,8 +25,8 @@ from celeriac.values import (
     FailedAttempt,
     Failure,
     NewTask,
-    Policy,
     Task,
+    TaskOptions,
     TaskPage,
     TaskState,
     milliseconds,
@@ -191,26 +191,16 @@ def _batch(verb: str, worker_id: str, items: Sequence[Completion | Failure]) -> 
 def enqueue_task(
     task_type: str,
     variables: Mapping[str, Any] | None = None,
-    *,
-    idempotency_key: str | None = None,
-    business_key: str | None = None,
-    priority: int = 0,
-    delay: float | timedelta | None = None,
-    run_at: datetime | None = None,
-    retries: int | None = None,
-    version: int = 1,
-    policy: Policy | None = None,
+    **options: Unpack[TaskOptions],
 ) -> Request[EnqueuedTask]:
-    """Create a task; see NewTask for the fields. With an `idempotency_key` a second call finds the first one's task."""
-    task = NewTask(
-        task_type, variables or {}, idempotency_key, business_key, priority, delay, run_at, retries, version, policy
-    )
+    """Create a task; TaskOptions has the fields. With an `idempotency_key` a second call finds the first one's task."""
+    task = NewTask(task_type, variables or {}, **options)
     return Request(
         "POST",
         "/v1/tasks",
         lambda answer: read(EnqueuedTask, answer.json),
         body=_json.encode(task.to_json()),
-        repeatable=idempotency_key is not None,
+        repeatable=task.idempotency_key is not None,
     )
 
 

@@ -13,12 +13,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
 
 from celeriac import _json
 from celeriac._sqlstates import refusal_in
-from celeriac.values import EnqueuedTask, NewTask, Policy
+from celeriac.values import EnqueuedTask, NewTask, TaskOptions
 
 if TYPE_CHECKING:
     import psycopg
@@ -46,20 +45,10 @@ def enqueue(
     conn: BlockingConnection,
     task_type: str,
     variables: Mapping[str, Any] | None = None,
-    *,
-    idempotency_key: str | None = None,
-    business_key: str | None = None,
-    priority: int = 0,
-    delay: float | timedelta | None = None,
-    run_at: datetime | None = None,
-    retries: int | None = None,
-    version: int = 1,
-    policy: Policy | None = None,
+    **options: Unpack[TaskOptions],
 ) -> EnqueuedTask:
-    """Create a task in the transaction of `conn`; NewTask says what the arguments mean."""
-    task = NewTask(
-        task_type, variables or {}, idempotency_key, business_key, priority, delay, run_at, retries, version, policy
-    )
+    """Create a task in the transaction of `conn`; TaskOptions has the rest, NewTask says what each means."""
+    task = NewTask(task_type, variables or {}, **options)
     return enqueue_many(conn, [task])[0]
 
 
@@ -85,20 +74,10 @@ async def aenqueue(
     conn: AwaitedConnection,
     task_type: str,
     variables: Mapping[str, Any] | None = None,
-    *,
-    idempotency_key: str | None = None,
-    business_key: str | None = None,
-    priority: int = 0,
-    delay: float | timedelta | None = None,
-    run_at: datetime | None = None,
-    retries: int | None = None,
-    version: int = 1,
-    policy: Policy | None = None,
+    **options: Unpack[TaskOptions],
 ) -> EnqueuedTask:
     """`enqueue` for an AsyncSession, an AsyncConnection or a psycopg AsyncConnection."""
-    task = NewTask(
-        task_type, variables or {}, idempotency_key, business_key, priority, delay, run_at, retries, version, policy
-    )
+    task = NewTask(task_type, variables or {}, **options)
     return (await aenqueue_many(conn, [task]))[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from celeriac.errors import Invalid, Refused, UnexpectedAnswer, refusal
 
@@ -37,18 +37,34 @@ class Policy:
         )
 
 
+class TaskOptions(TypedDict, total=False):
+    """What a task may be enqueued with beside its type and variables; NewTask says what each means."""
+
+    idempotency_key: str | None
+    business_key: str | None
+    fairness_key: str | None
+    priority: int
+    delay: float | timedelta | None
+    run_at: datetime | None
+    retries: int | None
+    version: int
+    policy: Policy | None
+
+
 @dataclass(frozen=True, slots=True)
 class NewTask:
     """A task to enqueue. `variables` must be JSON: text, numbers, bools, None, lists, dicts (and Decimal).
 
     `delay` is in seconds (or a timedelta), `run_at` a datetime with a zone; give at most one of them.
-    `retries` is how many attempts may fail before the task is FAILED. Among equals the highest `priority` goes first.
+    `retries` is how many attempts may fail before the task is FAILED. The highest `priority` goes first, then
+    the oldest, but tasks with a `fairness_key` (a tenant, say) take turns with those of other keys.
     """
 
     task_type: str
     variables: Mapping[str, Any] = field(default_factory=dict)
     idempotency_key: str | None = None
     business_key: str | None = None
+    fairness_key: str | None = None
     priority: int = 0
     delay: float | timedelta | None = None
     run_at: datetime | None = None
@@ -65,6 +81,7 @@ class NewTask:
             priority=self.priority,
             business_key=self.business_key,
             idempotency_key=self.idempotency_key,
+            fairness_key=self.fairness_key,
             delay_ms=milliseconds(self.delay, "delay"),
             run_at=_with_zone(self.run_at),
             retries=self.retries,
