@@ -51,4 +51,5 @@ def _ratio(pair: Cell, rates: Mapping[Cell, Rates]) -> Figure:
     by_round = [round(h.per_second / s.per_second, 3) for h, s in zip(http.stretches, direct.stretches, strict=True)]
     size = "single" if pair.batch == 1 else f"batches of {pair.batch}"
     name = f"HTTP / SQL {pair.work}, {size}, {pair.connections} conn."
-    return Figure(name, http.per_second / direct.per_second, "", GOALS[pair.batch], {"ratio_by_round": by_round})
+    details = {"ratio_by_round": by_round, "cpu_ratio": round(direct.cpu_ms / http.cpu_ms, 3)}
+    return Figure(name, http.per_second / direct.per_second, "", GOALS[pair.batch], details)

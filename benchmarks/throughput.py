@@ -56,6 +56,11 @@ class Rates:
     def per_second(self) -> float:
         return median([stretch.per_second for stretch in self.stretches])
 
+    @property
+    def cpu_ms(self) -> float:
+        """CPU time a task, of everybody together; it hardly moves when the machine is busy with other things."""
+        return median([sum(stretch.cpu_ms.values()) for stretch in self.stretches])
+
     def details(self) -> Mapping[str, Any]:
         names = self.stretches[0].cpu_ms
         return {

@@ -1,5 +1,6 @@
 """From the commit of a task to the answer of a long poll that waited for it."""
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,18 +30,22 @@ MEDIAN, TAIL = Goal("≤", 10.0), Goal("≤", 50.0)
 # The hub looks once a second, give or take a fifth; the claim and the answer come on top.
 WITHOUT_REDIS = Goal("≤", HUB_TICK_MS + TAIL.limit, "DESIGN §9")
 
-Enqueue = Callable[[int], None]
+Enqueue = Callable[[], None]
 Owner = psycopg.Connection[Any]
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Samples of a way, and the random gaps between them."""
+    """Samples of a way, and the random gaps between them.
+
+    Without Redis a poll is answered at a tick; gaps as long as a tick let the next task come at any time after it.
+    """
 
     samples: int
     samples_without_redis: int
     shortest_gap_ms: float
     longest_gap_ms: float
+    longest_gap_ms_without_redis: float
 
 
 @dataclass(frozen=True)
@@ -51,11 +56,16 @@ class Way:
     producer: AbstractContextManager[Enqueue]
     api: Api
     samples: int
+    longest_gap_ms: float
     rings: bool = True
 
 
-FULL = Numbers(samples=400, samples_without_redis=60, shortest_gap_ms=5, longest_gap_ms=100)
-QUICK = Numbers(samples=20, samples_without_redis=3, shortest_gap_ms=5, longest_gap_ms=20)
+FULL = Numbers(
+    samples=400, samples_without_redis=60, shortest_gap_ms=5, longest_gap_ms=100, longest_gap_ms_without_redis=1_000
+)
+QUICK = Numbers(
+    samples=20, samples_without_redis=3, shortest_gap_ms=5, longest_gap_ms=20, longest_gap_ms_without_redis=20
+)
 
 
 def run(quick: bool) -> Measured:
@@ -66,11 +76,13 @@ def run(quick: bool) -> Measured:
         database = new_database(server, "bench")
         near, far = (running.enter_context(running_api(database, valkey.url())) for _ in range(2))
         deaf = running.enter_context(running_api(database, None))
+        often = (numbers.samples, numbers.longest_gap_ms)
+        seldom = (numbers.samples_without_redis, numbers.longest_gap_ms_without_redis)
         ways = [
-            Way("HTTP, poll at another API process (Redis)", _by_http(far), near, numbers.samples),
-            Way("HTTP, poll at the same API process", _by_http(near), near, numbers.samples),
-            Way("SDK enqueue and ring_after_commit (Redis)", _sdk(database, valkey.url()), near, numbers.samples),
-            Way("SDK enqueue, no Redis", _sdk(database, None), deaf, numbers.samples_without_redis, rings=False),
+            Way("HTTP, poll at another API process (Redis)", _by_http(far), near, *often),
+            Way("HTTP, poll at the same API process", _by_http(near), near, *often),
+            Way("SDK enqueue and ring_after_commit (Redis)", _sdk(database, valkey.url()), near, *often),
+            Way("SDK enqueue, no Redis", _sdk(database, None), deaf, *seldom, rings=False),
         ]
         figures = [figure for way in ways for figure in _figures(way, _latencies(way, database, numbers))]
         version = server_version(server)
@@ -90,19 +102,20 @@ def _figures(way: Way, samples: Sequence[float]) -> Iterator[Figure]:
 @contextmanager
 def _by_http(api: Api) -> Iterator[Enqueue]:
     with closing(HttpCaller(api, "producer", TASK_TYPE)) as caller:
-        yield lambda number: caller.enqueue(1)
+        yield lambda: caller.enqueue(1)
 
 
 @contextmanager
 def _sdk(database: Database, redis_url: str | None) -> Iterator[Enqueue]:
     """Enqueue as an application does: in a transaction of its own session."""
     engine = create_engine(driver_url(database.api_url))
+    numbers = itertools.count()
     with Session(engine) as session:
         if redis_url is not None:
             ring_after_commit(session, redis_url)
 
-        def act(number: int) -> None:
-            enqueue(session, TASK_TYPE, variables(number))
+        def act() -> None:
+            enqueue(session, TASK_TYPE, variables(next(numbers)))
             session.commit()
 
         yield act
@@ -117,15 +130,17 @@ def _latencies(way: Way, database: Database, numbers: Numbers) -> Sequence[float
         psycopg.connect(database.owner_url, autocommit=True) as owner,
         ThreadPoolExecutor(max_workers=1) as waiting,
     ):
-        return [_latency(act, number, caller, owner, waiting, numbers) for number in range(way.samples)]
+        latencies = []
+        for _ in range(way.samples):
+            gap_ms = random.uniform(numbers.shortest_gap_ms, way.longest_gap_ms)
+            latencies.append(_latency(act, gap_ms, caller, owner, waiting))
+        return latencies
 
 
-def _latency(
-    act: Enqueue, number: int, caller: HttpCaller, owner: Owner, waiting: ThreadPoolExecutor, numbers: Numbers
-) -> float:
+def _latency(act: Enqueue, gap_ms: float, caller: HttpCaller, owner: Owner, waiting: ThreadPoolExecutor) -> float:
     poll = waiting.submit(_ask, caller)
-    time.sleep(random.uniform(numbers.shortest_gap_ms, numbers.longest_gap_ms) / 1000)
-    act(number)
+    time.sleep(gap_ms / 1000)
+    act()
     held, answered_at = poll.result()
     latency_ms = (answered_at - _committed_at(owner, held)) * 1000
     caller.complete([held])
