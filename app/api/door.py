@@ -84,8 +84,8 @@ class DoorRoute(APIRoute):
             credential = read_credential(request.headers)
             principal = await request.app.state.parts.authenticator.principal(credential)
             request.state.principal = principal
-            body = None if model is None else await _read_model(request, model, may_be_empty)
             try:
+                body = None if model is None else await _read_model(request, model, may_be_empty)
                 return await serve(Call(request.scope, request.receive, credential, principal, body))
             except ClientDisconnect:
                 return Response(status_code=499)

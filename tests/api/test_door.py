@@ -15,7 +15,7 @@ from sqlalchemy import Connection, text
 from app.api import body
 from app.api.application import create
 from app.settings import Settings
-from tests.api.conftest import Served, client_of
+from tests.api.conftest import Served, client_of, wait_until
 
 ID = str(uuid.UUID(int=7))
 HELD = {"worker_id": "w", "fencing_token": 1}
@@ -328,3 +328,13 @@ def test_a_body_that_drips_is_given_up(served: Served, key: str, monkeypatch: py
 def test_a_head_that_drips_is_hung_up_on(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.api.protocol.ARRIVAL_SECONDS", 0.2)
     assert send_raw(served, b"GET /v1/tasks HTT") == b""
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_fault_of_ours(served: Served, key: str) -> None:
+    head = f"POST /v1/tasks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(head.encode() + b"Content-Length: 50\r\n\r\n{")
+    registry = served.application.state.parts.instruments.registry
+    labels = {"method": "POST", "route": "/v1/tasks", "status": "499"}
+    wait_until(lambda: registry.get_sample_value("celeriac_request_seconds_count", labels) == 1)
