@@ -20,7 +20,9 @@ OUTCOME = {
     "outbox": "select channel, key, payload, due_at, attempts, parked_at, error from celeriac.outbox",
 }
 FIRST_TOKEN = 7_000_000_001
-TOKEN = re.compile(r"7\d{9}")
+# What a starting state leaves is below; restarted with every play.
+FIRST_NEW_TOKEN = FIRST_TOKEN + 99
+NEW_TOKEN = re.compile(r"(?<![\w-])70000001\d\d(?![\w-])")
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -73,7 +75,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What two callers were answered, and the rows they left; ids and tokens by order instead of by value."""
+    """What two callers were answered, and the rows they left; new ids and tokens by name instead of by value."""
 
     first: str
     second: str
@@ -139,12 +141,16 @@ class Stage:
 
 
 def _by_order(first: str, second: str, left: list[str]) -> Outcome:
-    """Tokens count up from FIRST_TOKEN whoever draws them, and ids are new in every run: only their order tells."""
-    everything = "\n".join([first, second, *left])
-    tokens = {token: f"token {place}" for place, token in enumerate(sorted(set(TOKEN.findall(everything))))}
-    ids = {one: f"id {place}" for place, one in enumerate(dict.fromkeys(UUID.findall(everything)))}
+    """Ids are new in every run, and so are the tokens drawn in it: they are named in the order in which they show."""
+    in_order = [first, second, *sorted(left, key=lambda line: NEW_TOKEN.sub("", line))]
+    names = {
+        found: f"{kind} {place}"
+        for kind, pattern in {"id": UUID, "new token": NEW_TOKEN}.items()
+        for place, found in enumerate(dict.fromkeys(pattern.findall("\n".join(in_order))))
+    }
 
     def named(line: str) -> str:
-        return UUID.sub(lambda found: ids[found[0]], TOKEN.sub(lambda found: tokens[found[0]], line))
+        return NEW_TOKEN.sub(lambda found: names[found[0]], UUID.sub(lambda found: names[found[0]], line))
 
-    return Outcome(named(first), named(second), tuple(sorted(map(named, left))))
+    answer_a, answer_b, *rest = map(named, in_order)
+    return Outcome(answer_a, answer_b, tuple(sorted(rest)))

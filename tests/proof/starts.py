@@ -8,7 +8,7 @@ from sqlalchemy import Connection, text
 
 from db.call import json_list, one, rows
 from tests.clock import Clock
-from tests.proof.sessions import FIRST_TOKEN
+from tests.proof.sessions import FIRST_NEW_TOKEN, FIRST_TOKEN
 
 TABLES = ("task", "queue", "stream", "fair_share", "idempotency", "history", "outbox", "chore")
 TYPE = "scan"
@@ -89,15 +89,21 @@ class Makers:
             one(self.connection, "fail_task", task_id=task_id, worker_id="w1", principal="p", error="", retries=0)
         return start
 
-    def two_rings(self) -> Start:
-        for key in ("k", "l"):
-            self.ready(idempotency_key=key)
-        return Start([], [])
-
-    def two_rings_taken(self) -> Start:
-        self.two_rings()
+    def ring_taken(self) -> Start:
+        """Taken long ago and never settled, so it is due again."""
+        start = self.ready()
         rows(self.connection, "take_outbox", channel="ring", max_rows=10, hold_ms=1000)
-        return Start([], [])
+        return start
+
+    def ring_parked(self) -> Start:
+        start = self.ring_taken()
+        self.connection.execute(text("update celeriac.outbox set attempts = 5"))
+        one(self.connection, "settle_outbox", rejected=json_list([{"id": 1, "error": "no"}]))
+        return start
+
+    def two_rings(self) -> Start:
+        self.ready()
+        return self.ready(idempotency_key="l")
 
     def _fetch(self, lease_ms: int) -> None:
         one(
@@ -169,5 +175,5 @@ def _putting_back(name: str) -> str:
     body = " ".join(lines)
     return (
         f"create function proof.put_back_{name}() returns void language plpgsql as $$ begin {body} "
-        f"perform setval('celeriac.fencing_token', {FIRST_TOKEN + 10}, false); end $$"
+        f"perform setval('celeriac.fencing_token', {FIRST_NEW_TOKEN}, false); end $$"
     )

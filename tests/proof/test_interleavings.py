@@ -7,6 +7,7 @@ at its barriers even where one of the two changes nothing.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -83,7 +84,7 @@ class Theatre:
         # A slow claim would raise a floor, which is chance and not a transition.
         never = replaced(shipped("claim_ready"), "interval '2 milliseconds'", "interval '1 hour'")
         install_barriers(self.keeper, {"claim_ready": never})
-        self._serial: dict[tuple[str, str, str], Outcome] = {}
+        self._serial: dict[tuple[str, str, str], list[Outcome]] = {}
         self._untouched: dict[str, Outcome] = {}
         self._places: dict[tuple[str, str], int] = {}
         self._alone: dict[tuple[str, str], Outcome] = {}
@@ -110,21 +111,23 @@ class Theatre:
             self._alone[state, call.name] = self.stage.outcome((answer, idle))
         return self._alone[state, call.name]
 
-    def serial(self, state: str, first: Call, second: Call) -> Outcome:
+    def serial(self, state: str, first: Call, second: Call) -> list[Outcome]:
+        """What the two orders come to, answers always in the order of the arguments."""
         if (state, first.name, second.name) not in self._serial:
             self.starts.put_back(state)
-            answers = self.stage.one_after_the_other(first, second)
-            self._serial[state, first.name, second.name] = self.stage.outcome(answers)
+            forth = self.stage.outcome(self.stage.one_after_the_other(first, second))
+            self.starts.put_back(state)
+            answer_b, answer_a = self.stage.one_after_the_other(second, first)
+            self._serial[state, first.name, second.name] = [forth, self.stage.outcome((answer_a, answer_b))]
         return self._serial[state, first.name, second.name]
 
     def allowed(self, state: str, first: Call, second: Call) -> list[Outcome]:
-        other = self.serial(state, second, first)
-        outcomes = [self.serial(state, first, second), Outcome(other.second, other.first, other.left)]
-        for one, it_skips in ((first, second), (second, first)):
-            if it_skips.skips:
-                done, nothing = self.alone(state, one), self.alone(state, it_skips).second
-                answers = (done.first, nothing) if one is first else (nothing, done.first)
-                outcomes.append(Outcome(*answers, done.left))
+        outcomes = list(self.serial(state, first, second))
+        alone, other_alone = self.alone(state, first), self.alone(state, second)
+        if second.skips:
+            outcomes.append(Outcome(alone.first, other_alone.second, alone.left))
+        if first.skips:
+            outcomes.append(Outcome(alone.second, other_alone.first, other_alone.left))
         return outcomes
 
     def places(self, state: str, call: Call) -> int:
@@ -171,4 +174,99 @@ def test_two_calls_at_once_are_as_one_after_the_other(theatre: Theatre, state: s
         if {name, other} & active
         for line in theatre.strange(state, first, second)
     ]
+    assert strange == [], "\n".join(strange)
+
+
+def batches(start: Start) -> dict[str, list[Call]]:
+    """By state, calls that take several rows, and in different orders."""
+    one, two = (
+        {"task_id": task_id, "fencing_token": token} for task_id, token in zip(start.ids, start.tokens, strict=True)
+    )
+    forth, back = [one, two], [two, one]
+    return {
+        "two_locked": [
+            Call("complete both", "complete_tasks", W1 | {"items": json_list(forth)}),
+            Call("complete both backwards", "complete_tasks", W1 | {"items": json_list(back)}),
+            Call("fail both", "fail_tasks", W1 | {"items": json_list(forth)}),
+            Call("fail both backwards", "fail_tasks", W1 | {"items": json_list(back)}),
+            Call("cancel the second", "cancel_task", {"task_id": start.ids[1]}),
+            Call("extend the second", "extend_lease", W1 | two | {"lock_duration_ms": 500}),
+        ],
+        "two_failed": [
+            Call("redrive both", "redrive_tasks", {}, skips=True),
+            Call("redrive the first", "redrive_task", {"task_id": start.ids[0]}),
+            Call("redrive the second", "redrive_task", {"task_id": start.ids[1]}),
+            Call("purge", "purge_ended", {"older_than_ms": 0}, skips=True),
+        ],
+    }
+
+
+def enqueues(*orders: list[dict[str, Any]]) -> list[Call]:
+    return [Call(f"enqueue {order}", "enqueue_tasks", {"tasks": _items(order)}) for order in orders]
+
+
+KEYS = [{"idempotency_key": "k"}, {"idempotency_key": "l"}]
+LINES = [{"fairness_key": "f", "idempotency_key": "k"}, {"fairness_key": "g", "idempotency_key": "l"}]
+VERSIONS = [{"version": 1, "idempotency_key": "k"}, {"version": 2, "idempotency_key": "l"}]
+RING = [
+    Call("take", "take_outbox", {"channel": "ring", "max_rows": 5}, skips=True),
+    Call("settle as published", "settle_outbox", {"published": [1]}),
+    Call("settle as returned", "settle_outbox", {"returned": [1]}),
+    Call("settle as rejected", "settle_outbox", {"rejected": json_list([{"id": 1, "error": "no"}])}),
+    Call("resend", "resend_outbox", {}, skips=True),
+]
+
+
+@pytest.mark.parametrize("state", ["two_locked", "two_failed"])
+def test_batches_that_overlap_never_deadlock(theatre: Theatre, state: str) -> None:
+    assert_serial(theatre, state, batches(theatre.starts.make(state))[state])
+
+
+@pytest.mark.parametrize("items", [KEYS, LINES, VERSIONS], ids=["keys", "fairness keys", "versions"])
+def test_batches_with_the_same_keys_in_another_order_never_deadlock(
+    theatre: Theatre, items: list[dict[str, Any]]
+) -> None:
+    theatre.starts.make("nothing")
+    assert_serial(theatre, "nothing", enqueues(items, items[::-1]))
+
+
+@pytest.mark.parametrize("state", ["ready", "ring_taken", "ring_parked"])
+def test_dispatchers_at_once_are_as_one_after_the_other(theatre: Theatre, state: str) -> None:
+    theatre.starts.make(state)
+    assert_serial(theatre, state, RING)
+
+
+def test_two_dispatchers_never_take_the_same_row(theatre: Theatre) -> None:
+    theatre.starts.make("two_rings")
+    take = RING[0]
+    for _, outcome in theatre.plays("two_rings", take, take):
+        taken = re.findall(r"\((\d), 'celery'", outcome.first + outcome.second)
+        assert sorted(taken) == ["1", "2"]
+
+
+def test_dispatchers_that_settle_the_same_rows_crosswise_never_deadlock(theatre: Theatre) -> None:
+    """Each has one row published and the other rejected; somebody else keeps the first row from both for a while."""
+    first, second = (
+        Call(
+            f"settle {good}",
+            "settle_outbox",
+            {"published": [good], "rejected": json_list([{"id": bad, "error": "no"}])},
+        )
+        for good, bad in ((1, 2), (2, 1))
+    )
+    theatre.starts.make("two_rings")
+    theatre.starts.put_back("two_rings")
+    stage = theatre.stage
+    stage.watcher.exec_driver_sql("begin; select from celeriac.outbox where id = 1 for update")
+    waiting = []
+    for session, call in ((stage.a, first), (stage.b, second)):
+        waiting.append(session.start(call))
+        stage.wait_for(session, waiting[-1])
+    stage.watcher.exec_driver_sql("rollback")
+    answers = [one.result() for one in waiting]
+    assert [published + rejected for ((published, _, rejected, _),) in answers] == [2, 1]
+
+
+def assert_serial(theatre: Theatre, state: str, some: list[Call]) -> None:
+    strange = [line for first in some for second in some for line in theatre.strange(state, first, second)]
     assert strange == [], "\n".join(strange)

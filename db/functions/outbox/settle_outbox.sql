@@ -12,6 +12,11 @@ begin
     if settle_outbox.rejected <> '[]' then
         perform celeriac.check_items(settle_outbox.rejected, array['id', 'error'], 10000, 'rejected');
     end if;
+    -- In the order of the ids: two that settle the same rows wait for each other, never in a circle.
+    perform from celeriac.outbox o
+      where o.id = any (settle_outbox.published || settle_outbox.returned
+                        || array(select (r ->> 'id')::bigint from jsonb_array_elements(settle_outbox.rejected) r))
+      order by o.id for update;
     return query
     with sent as (
         delete from celeriac.outbox o where o.id = any (settle_outbox.published) returning 1
