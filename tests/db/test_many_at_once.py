@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine
 
 from app.dev.waiting import wait_until
@@ -75,6 +76,38 @@ def test_no_deadlock_and_every_task_ends(clerk: Clerk, database_url: str) -> Non
     clerk.run("select pg_stat_force_next_flush()")
     assert clerk.scalar(deadlocks) == before
     assert clerk.scalar("select count(*) from celeriac.task where ended_at is null") == 0
+
+
+@pytest.mark.parametrize("function", ["complete_tasks", "fail_tasks"])
+def test_a_batch_that_is_sent_twice_at_once_in_another_order_holds_both_times(
+    clerk: Clerk, database_url: str, function: str
+) -> None:
+    """Case B45: a client gave up waiting for the answer and asked again."""
+    engine = sync_engine(database_url, pool_size=2)
+    ready = threading.Barrier(2)
+    answers: list[Any] = []
+
+    def send(items: list[dict[str, Any]]) -> None:
+        with engine.connect() as connection:
+            ready.wait()
+            try:
+                answers.extend(Clerk(connection).rows(function, items=call.json_list(items), worker_id="w1"))
+            except Exception as fault:
+                answers.append(fault)
+
+    for _ in range(5):
+        clerk.enqueue_items([{"task_type": "mail"}] * 200)
+        tasks = clerk.fetch(max_tasks=200)
+        items = [{"task_id": str(task.task_id), "fencing_token": task.fencing_token} for task in tasks]
+        senders = [threading.Thread(target=send, args=(order,)) for order in (items, items[::-1])]
+        for sender in senders:
+            sender.start()
+        for sender in senders:
+            sender.join()
+    engine.dispose()
+    assert [answer for answer in answers if isinstance(answer, Exception)] == []
+    assert {answer.code for answer in answers} == {None}
+    assert len(answers) == 2000
 
 
 def play(

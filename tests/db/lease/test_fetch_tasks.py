@@ -139,6 +139,19 @@ def test_no_answer_is_empty_while_there_is_work(clerk: Clerk, database_url: str)
     assert len({task.task_id for task in taken}) == len({task.fencing_token for task in taken}) == 320
 
 
+@pytest.mark.parametrize("floor", [0, 5], ids=["alone", "beside other priorities"])
+def test_a_row_that_someone_is_changing_is_passed_by(clerk: Clerk, database_url: str, floor: int) -> None:
+    """Case B45: a fetch waits for nobody."""
+    held, free = clerk.enqueue(priority=floor), clerk.enqueue()
+    engine = sync_engine(database_url, isolation_level="READ COMMITTED")
+    with engine.connect() as connection:
+        Clerk(connection).query("select 1 from celeriac.queue where task_id = :id for update", id=held)
+        clerk.run("set lock_timeout = '2s'")
+        assert [task.task_id for task in clerk.fetch(max_tasks=2)] == [free]
+    engine.dispose()
+    assert [task.task_id for task in clerk.fetch(max_tasks=2)] == [held]
+
+
 def test_only_the_versions_that_a_worker_knows_are_served(clerk: Clerk) -> None:
     clerk.enqueue_items([{"task_type": "mail", "version": version} for version in (1, 2, 3)])
     clerk.enqueue("bill", version=9)

@@ -12,11 +12,15 @@ from tests.db.clerk import Clerk
 def test_a_dead_task_is_ready_again_with_fresh_counters_and_a_new_token(clerk: Clerk, clock: Clock) -> None:
     clock.freeze()
     task = clerk.dead(retries=4, priority=3, variables={"to": "ada"})
+    dead = clerk.task(task.task_id)
     clock.advance(60)
     answer = clerk.one("redrive_task", task_id=task.task_id)
     assert (answer.task_id, answer.state) == (task.task_id, "READY")
     cold, hot = clerk.task(task.task_id), clerk.queue(task.task_id)
-    assert (cold["state"], cold["error"], cold["ended_at"], cold["redrives"]) == ("OPEN", None, None, 1)
+    assert cold == dead | {
+        "state": "OPEN", "error": None, "started_at": None, "ended_at": None, "fencing_token": None, "worker_id": None,
+        "principal": None, "attempts": 0, "redrives": 1,
+    }  # fmt: skip
     assert hot is not None
     assert (hot["state"], hot["retries"], hot["attempts"], hot["expirations"]) == ("READY", 4, 0, 0)
     assert (hot["priority"], hot["run_at"]) == (3, clock.now())
