@@ -196,6 +196,8 @@ WRONG_FIELDS = [
     ("/v1/tasks", {"run_at": "2031-05-01T00:00:00"}, "run_at"),
     ("/v1/tasks", {"run_at": "9999-12-31T23:59:59Z"}, "run_at"),
     ("/v1/tasks", {"run_at": "2031-13-01T00:00:00Z"}, "run_at"),
+    ("/v1/tasks", {"run_at": "0001-01-01T00:00:00+05:00"}, "run_at"),
+    ("/v1/tasks/redrive", {"failed_after": "2031-05-01T00:00:00+22:11"}, "failed_after"),
     ("/v1/tasks", {"run_at": "2031-05-01T00:00:00Z", "delay_ms": 1}, None),
     ("/v1/tasks", {"business_key": ""}, "business_key"),
     ("/v1/tasks", {"policy": {"backoff_factor": 0.5}}, "policy.backoff_factor"),
