@@ -42,7 +42,7 @@ select q.task_type, q.state, count(*) as tasks from celeriac.queue q group by q.
 -- A look at the head of each type and version, whatever the backlog.
 create view celeriac.oldest_ready as
 select s.task_type, min(head.run_at) as run_at, (extract(epoch from celeriac.now() - min(head.run_at)) * 1000)::bigint as age_ms
-  from celeriac.stream s
+  from (select task_type, version from celeriac.stream union select task_type, version from celeriac.new_stream) s
  cross join lateral (select q.run_at from celeriac.queue q
                       where q.task_type = s.task_type and q.version = s.version and q.state = 'READY'
                       order by -q.priority, q.turn_at, q.task_id limit 1) head

@@ -8,6 +8,6 @@ begin
         perform celeriac.reap_leases(max_tasks);
     end if;
     if not exists (select from celeriac.chore c where c.name = 'promote_due' and c.ran_at > horizon) then
-        perform celeriac.ripen_tasks(max_tasks);
+        perform celeriac.ripen_tasks(max_tasks), celeriac.fold_streams();
     end if;
 end $$;

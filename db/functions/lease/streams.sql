@@ -10,6 +10,6 @@ begin
            case when moment < s.floor_until then s.floor_turn_at else '-infinity' end,
            want
       from unnest(task_types) asked (name)
-      join celeriac.stream s on s.task_type = asked.name
+     cross join lateral celeriac.streams_of(asked.name) s
      where coalesce(versions -> asked.name @> to_jsonb(s.version), true);
 end $$;

@@ -113,6 +113,13 @@ create table celeriac.stream (
     primary key (task_type, version)
 ) with (fillfactor = 50);
 
+-- Types and versions that enqueues have brought and nobody has put into `stream` yet. Append-only: an enqueue in a long
+-- transaction must not make another one wait for a unique key.
+create table celeriac.new_stream (
+    task_type text    not null,
+    version   integer not null
+);
+
 -- When each chore last ran: what beat owes, fetches do in its stead when it is late; and people see who is late.
 create table celeriac.chore (
     name   text        primary key,
