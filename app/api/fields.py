@@ -23,9 +23,9 @@ LONGEST_ERROR: Final = 1 << 16
 """Longer error texts are refused; what is over 8 KiB is cut by the authority."""
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-# From 1970 on, and with offsets that Postgres takes: what is older than year 1 there cannot be read back by Python.
+# Years that Python reads back whatever the zone (not 9999-12-31 in the west), and offsets that Postgres takes.
 _TIME: Final = re.compile(
-    r"(19[7-9][0-9]|[2-9][0-9]{3})-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
+    r"(19[7-9][0-9]|2[0-9]{3})-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
     r"([Zz]|[+-](0[0-9]|1[0-5]):[0-5][0-9])"
 )
 
@@ -65,7 +65,7 @@ def _time(value: Any) -> Any:
             pass
         else:
             return value
-    raise PydanticCustomError("not_time", "must be a time from 1970 on with a zone, such as 2031-05-01T12:00:00Z")
+    raise PydanticCustomError("not_time", "must be a time from 1970 to 2999 with a zone, such as 2031-05-01T12:00:00Z")
 
 
 def _payload(value: Any) -> Any:

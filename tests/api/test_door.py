@@ -207,6 +207,7 @@ WRONG_FIELDS = [
     ("/v1/tasks/redrive", {"failed_after": "yesterday"}, "failed_after"),
     ("/v1/keys", {"verbs": ["root"]}, "verbs.0"),
     ("/v1/keys", {"verbs": []}, "verbs"),
+    ("/v1/keys", {"expires_at": "9999-12-31T23:59:59-15:00"}, "expires_at"),
     ("/v1/keys", {"expires_at": "2001-01-01T00:00:00Z"}, "expires_at"),
 ]
 
