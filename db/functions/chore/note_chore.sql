@@ -6,7 +6,7 @@ declare
     before timestamptz;
 begin
     select c.ran_at into before from celeriac.chore c where c.name = note_chore.name for update skip locked;
-    if before < moment - interval '500 milliseconds' then
+    if before not between moment - interval '500 milliseconds' and moment then
         update celeriac.chore c set ran_at = moment where c.name = note_chore.name;
     elsif before is null then
         insert into celeriac.chore (name, ran_at) values (note_chore.name, moment) on conflict do nothing;

@@ -7,7 +7,7 @@ declare
 begin
     perform celeriac.check_name(worker_id, 'worker_id');
     perform celeriac.check_range(max_tasks, 1, 1000, 'max_tasks');
-    perform celeriac.check_range(coalesce(cardinality(task_types), 0), 1, 100, 'number of task_types');
+    perform celeriac.check_range(coalesce(cardinality(task_types), 0), 1, 200, 'number of task_types');
     if lock_duration_ms is not null then
         perform celeriac.check_range(lock_duration_ms, 1, 2592000000, 'lock_duration_ms');
     end if;

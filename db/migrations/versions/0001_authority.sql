@@ -25,29 +25,31 @@ create table celeriac.task_type (
 );
 
 -- Cold: what is asked and what came of it. Written at enqueue and at the end, never by a fetch.
+-- What the end changes stands last, and pages keep room for it: then an update on the same page logs only its tail,
+-- not the variables again.
 create table celeriac.task (
     id               uuid        primary key,
     token_id         uuid,
     instance_id      uuid,
     created_at       timestamptz not null,
-    started_at       timestamptz,
-    ended_at         timestamptz,
-    fencing_token    bigint,
     version          integer     not null,
     priority         integer     not null,
     retries          integer     not null,
-    attempts         integer     not null default 0,
-    expirations      integer     not null default 0,
     redrives         integer     not null default 0,
-    state            text        not null default 'OPEN',
     task_type        text        not null,
     business_key     text,
     idempotency_key  text,
     fairness_key     text,
-    worker_id        text,
-    principal        text,
     variables        jsonb       not null,
     policy           jsonb,
+    state            text        not null default 'OPEN',
+    attempts         integer     not null default 0,
+    expirations      integer     not null default 0,
+    fencing_token    bigint,
+    started_at       timestamptz,
+    ended_at         timestamptz,
+    worker_id        text,
+    principal        text,
     result           jsonb,
     error            text,
     constraint known_state        check (state in ('OPEN', 'WAITING', 'COMPLETED', 'FAILED', 'CANCELED')),
@@ -55,7 +57,7 @@ create table celeriac.task (
     constraint result_of_complete check ((result is not null) = (state = 'COMPLETED')),
     constraint failed_says_why    check (state <> 'FAILED' or error is not null),
     constraint final_has_a_token  check (state not in ('COMPLETED', 'FAILED') or fencing_token is not null)
-);
+) with (fillfactor = 80);
 
 -- Lists of what is rare and looked for. Completed tasks are not in it, so a task that just works pays nothing for it.
 create index task_set_apart on celeriac.task (state, id) where state in ('WAITING', 'FAILED', 'CANCELED');
@@ -65,20 +67,20 @@ create index task_set_apart on celeriac.task (state, id) where state in ('WAITIN
 -- which is not: so a heartbeat rewrites no index (a HOT update; the free space is for it).
 create table celeriac.queue (
     task_id          uuid        primary key,
-    fencing_token    bigint      not null,
     run_at           timestamptz not null,
     turn_at          timestamptz not null,
+    version          integer     not null,
+    priority         integer     not null,
+    payload_bytes    integer     not null,
+    retries          integer     not null,
+    expirations      integer     not null default 0,
+    task_type        text        not null,
+    state            text        not null,
+    attempts         integer     not null default 0,
+    fencing_token    bigint      not null,
     leased_at        timestamptz,
     lease_expires_at timestamptz,
     reap_at          timestamptz,
-    version          integer     not null,
-    priority         integer     not null,
-    retries          integer     not null,
-    attempts         integer     not null default 0,
-    expirations      integer     not null default 0,
-    payload_bytes    integer     not null,
-    state            text        not null,
-    task_type        text        not null,
     lease_owner      text,
     lease_principal  text,
     constraint known_state check (state in ('READY', 'SCHEDULED', 'LOCKED')),
@@ -97,10 +99,10 @@ create table celeriac.queue (
 -- has spread the tasks of one fairness key). -priority and not `priority desc`: so one row comparison can start a scan
 -- anywhere in it (see raise_floor).
 create index queue_ready on celeriac.queue (task_type, version, (-priority), turn_at, task_id) where state = 'READY';
-create index queue_scheduled on celeriac.queue (run_at, task_id) where state = 'SCHEDULED';
+create index queue_scheduled on celeriac.queue (run_at) where state = 'SCHEDULED';
 -- Not `where state = 'LOCKED'`, though it means the same: a statement that looks for one lease by its task_id could then
 -- be planned as a walk over all of them.
-create index queue_reap on celeriac.queue (reap_at, task_id) where reap_at is not null;
+create index queue_reap on celeriac.queue (reap_at) where reap_at is not null;
 
 -- Which versions of a type there are, and where a claim of each may start looking: before (floor_urgency, floor_turn_at)
 -- lie only dead entries that vacuum cannot remove yet. A floor holds until floor_until, and there is none in peace.
