@@ -6,10 +6,10 @@ declare
     moment timestamptz := celeriac.now();
     horizon timestamptz := moment - interval '3 seconds';
 begin
-    if not exists (select from celeriac.chore c where c.name = 'expire_leases' and c.ran_at > horizon and c.ran_at <= moment) then
+    if not exists (select from celeriac.chore c where c.name = 'expire_leases' and c.ran_at between horizon and moment + interval '3 seconds') then
         perform celeriac.reap_leases(max_tasks);
     end if;
-    if not exists (select from celeriac.chore c where c.name = 'promote_due' and c.ran_at > horizon and c.ran_at <= moment) then
+    if not exists (select from celeriac.chore c where c.name = 'promote_due' and c.ran_at between horizon and moment + interval '3 seconds') then
         perform celeriac.ripen_tasks(max_tasks), celeriac.fold_streams();
     end if;
 end $$;
