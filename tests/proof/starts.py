@@ -8,9 +8,9 @@ from sqlalchemy import Connection, text
 
 from db.call import json_list, one, rows
 from tests.clock import Clock
+from tests.proof.database import state_tables
 from tests.proof.sessions import FIRST_NEW_TOKEN, FIRST_TOKEN
 
-TABLES = ("task", "queue", "stream", "fair_share", "idempotency", "history", "outbox", "chore")
 TYPE = "scan"
 
 
@@ -138,6 +138,7 @@ class Starts:
         self.connection = connection
         self.clock = clock
         self.made: dict[str, Start] = {}
+        self.tables = state_tables(connection)
         connection.execute(text("create schema proof"))
         one(connection, "register_task_type", name=TYPE, delivery="celery")
         clock.freeze()
@@ -150,30 +151,26 @@ class Starts:
             maker: Callable[[], Start] = getattr(Makers(self.connection), name)
             self.made[name] = maker()
             self.clock.advance(10)
-            for table in TABLES:
+            for table in self.tables:
                 self.connection.execute(text(f"create table proof.{name}_{table} as table celeriac.{table}"))
-            self.connection.execute(text(_putting_back(name)))
+            self.connection.execute(text(self._putting_back(name)))
         return self.made[name]
 
     def put_back(self, name: str) -> None:
         self.connection.execute(text(f"select proof.put_back_{name}()"))
 
     def _empty(self) -> None:
-        for statement in _emptied():
-            self.connection.execute(text(statement))
+        for table in self.tables:
+            self.connection.execute(text(f"delete from celeriac.{table}"))
+        self.connection.execute(text(f"select setval('celeriac.fencing_token', {FIRST_TOKEN}, false)"))
+        self.connection.execute(text("alter table celeriac.outbox alter column id restart"))
 
-
-def _emptied() -> list[str]:
-    clear = [f"delete from celeriac.{table}" for table in TABLES]
-    restart = [f"select setval('celeriac.fencing_token', {FIRST_TOKEN}, false)"]
-    return [*clear, *restart, "alter table celeriac.outbox alter column id restart"]
-
-
-def _putting_back(name: str) -> str:
-    lines = [f"delete from celeriac.{table};" for table in TABLES]
-    lines += [f"insert into celeriac.{table} overriding system value table proof.{name}_{table};" for table in TABLES]
-    body = " ".join(lines)
-    return (
-        f"create function proof.put_back_{name}() returns void language plpgsql as $$ begin {body} "
-        f"perform setval('celeriac.fencing_token', {FIRST_NEW_TOKEN}, false); end $$"
-    )
+    def _putting_back(self, name: str) -> str:
+        lines = [f"delete from celeriac.{table};" for table in self.tables]
+        lines += [
+            f"insert into celeriac.{table} overriding system value table proof.{name}_{table};" for table in self.tables
+        ]
+        return (
+            f"create function proof.put_back_{name}() returns void language plpgsql as $$ begin {' '.join(lines)} "
+            f"perform setval('celeriac.fencing_token', {FIRST_NEW_TOKEN}, false); end $$"
+        )
