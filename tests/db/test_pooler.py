@@ -3,6 +3,7 @@
 import os
 import pwd
 import shutil
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,9 +26,17 @@ SERVER_CONNECTIONS = 5
 
 
 @pytest.fixture
-def pooled_url(database_url: str, postgres: EmbeddedPostgres, tmp_path: Path) -> Iterator[str]:
+def open_folder() -> Iterator[Path]:
+    """Where another user can read: not below pytest's own folders, which are ours alone."""
+    with tempfile.TemporaryDirectory(prefix="celeriac-pgbouncer-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.fixture
+def pooled_url(database_url: str, postgres: EmbeddedPostgres, open_folder: Path) -> Iterator[str]:
     port, name = free_port(), database_url.rsplit("/", 1)[1]
-    config = tmp_path / "pgbouncer.ini"
+    config = open_folder / "pgbouncer.ini"
     config.write_text(f"""
 [databases]
 {name} = host=127.0.0.1 port={postgres.port} dbname={name} user=postgres
@@ -42,10 +51,7 @@ max_client_conn = 200
 """)
     # It refuses to be root.
     user = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
-    log = tmp_path / "pgbouncer.log"
-    if user is not None:
-        for folder in (tmp_path, *tmp_path.parents[:2]):
-            folder.chmod(0o755)
+    log = open_folder / "pgbouncer.log"
     url = f"postgresql://anyone@127.0.0.1:{port}/{name}"
     with Process([str(PGBOUNCER), str(config)], log, name="pgbouncer", user=user) as process:
         process.wait_for(lambda: answers(url), 10, what="taking connections")
