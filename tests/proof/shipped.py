@@ -7,6 +7,8 @@ from sqlalchemy import Connection
 import db.migrate
 
 FUNCTIONS = db.migrate.HERE / "functions"
+# The one statement of claim_ready by which a claim lets those after it begin further on.
+RAISES_A_FLOOR = "perform celeriac.raise_floor(stream, picked[1], moment);"
 
 
 def shipped(name: str) -> Path:

@@ -59,6 +59,13 @@ def complaints(plan: Plan) -> list[str]:
     return [f"{scan.way} of {scan.table} under {scan.above} in {plan.statement}" for scan in bad]
 
 
+def test_no_function_that_shuns_walks_is_compiled_for_the_price_of_one(owner: psycopg.Connection[Any]) -> None:
+    """A walk that cannot be avoided, over a table of one page, counts as dear enough for the JIT compiler: 200 ms."""
+    shuns = "select proname from pg_proc where 'enable_seqscan=off' = any (proconfig)"
+    assert owner.execute(shuns).fetchall() != []
+    assert owner.execute(f"{shuns} and not 'jit=off' = any (proconfig)").fetchall() == []
+
+
 @pytest.mark.parametrize("types", [["small"], ["bulk", "small"]])
 def test_a_claim_touches_few_pages(shape: str, types: list[str], proof_url: str) -> None:
     with psycopg.connect(proof_url) as connection:

@@ -4,7 +4,7 @@ create or replace function celeriac.record_refusal(
     only_types text[] default null)
 returns bigint
 language plpgsql security definer set search_path = celeriac, pg_temp
-set enable_seqscan = off as $$
+set jit = off set enable_seqscan = off as $$
 declare
     before bigint;
 begin

@@ -1,7 +1,7 @@
 -- resend_outbox: parked rows are due again, oldest first, with their attempts forgotten.
 create or replace function celeriac.resend_outbox(max_rows integer default 1000) returns table (resent integer)
 language plpgsql security definer set search_path = celeriac, pg_temp
-set enable_seqscan = off as $$
+set jit = off set enable_seqscan = off as $$
 begin
     perform celeriac.check_range(max_rows, 1, 10000, 'max_rows');
     with parked as (

@@ -4,7 +4,7 @@ create or replace function celeriac.settle_outbox(
     published bigint[] default '{}', returned bigint[] default '{}', rejected jsonb default '[]')
 returns setof celeriac.settled_outbox
 language plpgsql security definer set search_path = celeriac, pg_temp
-set enable_seqscan = off as $$
+set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
     moment timestamptz := celeriac.now();

@@ -3,7 +3,7 @@
 create or replace function celeriac.purge_ended(older_than_ms bigint, after uuid default null, max_tasks integer default 1000)
 returns table (purged integer, last_id uuid)
 language plpgsql security definer set search_path = celeriac, pg_temp
-set enable_seqscan = off as $$
+set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
     horizon timestamptz;

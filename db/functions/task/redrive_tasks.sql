@@ -4,7 +4,7 @@ create or replace function celeriac.redrive_tasks(
     max_tasks integer default 1000, principal text default null, only_types text[] default null)
 returns table (task_id uuid)
 language plpgsql security definer set search_path = celeriac, pg_temp
-set enable_seqscan = off as $$
+set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
     chosen uuid[];
