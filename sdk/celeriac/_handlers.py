@@ -49,8 +49,9 @@ class Slots:
     def run(self, handler: Handler, lease: Lease) -> concurrent.futures.Future[Outcome]:
         """Run the handler in a free slot; the future never fails, whatever the handler does."""
         future: concurrent.futures.Future[Outcome] = concurrent.futures.Future()
+        # Nobody can call it off from here on. Before it is put: a quick handler is done before put returns.
+        future.set_running_or_notify_cancel()
         self._waiting.put(lambda: future.set_result(self._attempt(handler, lease)))
-        future.set_running_or_notify_cancel()  # nobody can call it off from here on
         return future
 
     def _serve(self) -> None:

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import queue
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -109,6 +111,36 @@ def test_an_async_handler_may_start_tasks_that_try_to_end_the_process(
     task_id = client.enqueue_task("media.copy").task_id
     worker.start()
     book.wait_for_state(task_id, "COMPLETED")
+
+
+def test_a_handler_may_be_done_before_anybody_waits_for_it(
+    client: Client, make_worker: MakeWorker, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Eager(queue.SimpleQueue[Any]):
+        def put(self, attempt: Callable[[], None] | None, *_: Any) -> None:
+            if attempt is None:
+                return super().put(None)
+            done, run = threading.Event(), attempt
+
+            def run_and_tell() -> None:
+                run()
+                done.set()
+
+            super().put(run_and_tell)
+            assert done.wait(10)
+            return None
+
+    monkeypatch.setattr("celeriac._handlers.queue", SimpleNamespace(SimpleQueue=Eager))
+    worker = make_worker()
+
+    @worker.task("media.copy")
+    def copy(task: TaskContext) -> None:
+        return None
+
+    task_id = client.enqueue_task("media.copy").task_id
+    worker.start()
+    book.wait_for_state(task_id, "COMPLETED")
+    assert [attempt.attempt for attempt in book.attempts(task_id)] == [1]
 
 
 def test_retry_waits_as_long_as_it_says_and_uses_one_retry(client: Client, make_worker: MakeWorker, book: Book) -> None:
