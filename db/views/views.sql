@@ -84,6 +84,5 @@ create view celeriac.health as
 select pg_is_in_recovery() as in_recovery,
        current_setting('default_transaction_read_only')::boolean or pg_is_in_recovery() as read_only,
        i.code_hash, i.migrated_at,
-       (select (extract(epoch from max(clock_timestamp() - a.xact_start)) * 1000)::bigint
-          from pg_stat_activity a where a.backend_xmin is not null and a.pid <> pg_backend_pid()) as oldest_snapshot_age_ms
+       celeriac.oldest_snapshot_age_ms() as oldest_snapshot_age_ms
   from celeriac.installation i;

@@ -17,7 +17,7 @@ SERVES_CALLERS = {
     "enqueue_tasks", "fetch_tasks", "extend_lease", "complete_task", "complete_tasks", "fail_task", "fail_tasks",
     "release_task", "record_refusal", "cancel_task", "redrive_task", "redrive_tasks", "register_task_type",
     "register_worker", "heartbeat_worker", "ready_types", "expire_leases", "promote_due", "purge_ended",
-    "maintain_history", "take_outbox", "settle_outbox", "resend_outbox", "ring_stale", "now",
+    "maintain_history", "oldest_snapshot_age_ms", "take_outbox", "settle_outbox", "resend_outbox", "ring_stale", "now",
 }  # fmt: skip
 KEEPS_KEYS = {"create_api_key", "find_api_key", "revoke_api_key"}
 

@@ -336,7 +336,12 @@ GUARDS = [
         claims_do_not_wait_for_each_other,
     ),
     Guard(
-        8, "no more than asked", "streams", "           want\n", "           1000\n", a_claim_takes_no_more_than_it_may
+        8,
+        "no more than asked",
+        "streams",
+        "'-infinity' end), want\n",
+        "'-infinity' end), 1000\n",
+        a_claim_takes_no_more_than_it_may,
     ),
     Guard(
         8,

@@ -6,7 +6,7 @@ create or replace function celeriac.extend_lease(
     principal text default null, only_types text[] default null)
 returns setof celeriac.extended_lease
 language plpgsql security definer set search_path = celeriac, pg_temp
-set jit = off set enable_seqscan = off as $$
+set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
     moment timestamptz := celeriac.now();

@@ -11,7 +11,7 @@ begin
     expired := 0; failed := 0; rearmed := 0; task_types := '{}';
     for due in
         select q.* from celeriac.queue q where q.state = 'LOCKED' and q.reap_at <= moment
-         order by q.reap_at limit max_tasks for update skip locked
+         order by q.reap_at, q.task_id limit max_tasks for update skip locked
     loop
         if due.lease_expires_at > moment then
             update celeriac.queue q set reap_at = due.lease_expires_at where q.task_id = due.task_id;

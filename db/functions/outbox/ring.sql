@@ -1,8 +1,11 @@
 -- ring: asks for a Celery message for each of these types that a fleet serves. One row a type and statement, whatever the backlog.
 create or replace function celeriac.ring(task_types text[]) returns void
-language sql volatile as $$
+language plpgsql volatile as $$
+declare
+    moment timestamptz := celeriac.now();
+begin
     insert into celeriac.outbox (channel, key, payload, due_at, created_at)
-    select 'ring', t.queue, jsonb_build_object('task_type', t.name), m.now, m.now
-      from celeriac.task_type t, (select celeriac.now() as now) m
-     where t.name = any (task_types) and t.delivery = 'celery'
-$$;
+    select 'ring', t.queue, jsonb_build_object('task_type', t.name), moment, moment
+      from celeriac.task_type t
+     where t.name = any (task_types) and t.delivery = 'celery';
+end $$;

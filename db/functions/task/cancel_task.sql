@@ -5,7 +5,7 @@ create or replace function celeriac.cancel_task(
     task_id uuid, reason text default null, principal text default null, only_types text[] default null)
 returns setof celeriac.task_state
 language plpgsql security definer set search_path = celeriac, pg_temp
-set jit = off set enable_seqscan = off as $$
+set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
     why text := celeriac.cut_text(cancel_task.reason, 8192);

@@ -4,7 +4,7 @@
 create or replace function celeriac.enqueue_tasks(tasks jsonb, principal text default null, only_types text[] default null)
 returns table (ordinal integer, task_id uuid, task_type text, state text, created boolean)
 language plpgsql security definer set search_path = celeriac, pg_temp
-set jit = off set enable_seqscan = off as $$
+set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
     moment timestamptz := celeriac.now();

@@ -25,7 +25,7 @@ begin
         delete from celeriac.history h using gone g where h.task_id = g.id
     )
     select count(*) into purged from gone;
-    perform celeriac.forget_turns(max_tasks);
+    perform celeriac.forget_turns(max_tasks), celeriac.forget_workers(max_tasks);
     last_id := case when cardinality(seen) = max_tasks then seen[max_tasks] end;
     return next;
 end $$;

@@ -9,7 +9,7 @@ begin
     promoted := 0; task_types := '{}';
     for due in
         select q.task_id, q.task_type from celeriac.queue q where q.state = 'SCHEDULED' and q.run_at <= moment
-         order by q.run_at limit max_tasks for update skip locked
+         order by q.run_at, q.task_id limit max_tasks for update skip locked
     loop
         update celeriac.queue q set state = 'READY' where q.task_id = due.task_id;
         promoted := promoted + 1;

@@ -99,19 +99,21 @@ create table celeriac.queue (
 -- has spread the tasks of one fairness key). -priority and not `priority desc`: so one row comparison can start a scan
 -- anywhere in it (see raise_floor).
 create index queue_ready on celeriac.queue (task_type, version, (-priority), turn_at, task_id) where state = 'READY';
-create index queue_scheduled on celeriac.queue (run_at) where state = 'SCHEDULED';
+create index queue_scheduled on celeriac.queue (run_at, task_id) where state = 'SCHEDULED';
 -- Not `where state = 'LOCKED'`, though it means the same: a statement that looks for one lease by its task_id could then
 -- be planned as a walk over all of them.
-create index queue_reap on celeriac.queue (reap_at) where reap_at is not null;
+create index queue_reap on celeriac.queue (reap_at, task_id) where reap_at is not null;
 
 -- Which versions of a type there are, and where a claim of each may start looking: before (floor_urgency, floor_turn_at)
 -- lie only dead entries that vacuum cannot remove yet. A floor holds until floor_until, and there is none in peace.
+-- walked_at: when a claim last had to walk over very many of them.
 create table celeriac.stream (
     task_type     text        not null,
     version       integer     not null,
     floor_urgency integer     not null default -2147483648,
     floor_turn_at timestamptz not null default '-infinity',
     floor_until   timestamptz not null default '-infinity',
+    walked_at     timestamptz not null default '-infinity',
     primary key (task_type, version)
 ) with (fillfactor = 50);
 

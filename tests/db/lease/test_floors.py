@@ -1,5 +1,7 @@
 """Floors: where a claim begins to look while a snapshot that someone holds open keeps dead entries in the index."""
 
+import psycopg
+
 from tests.clock import Clock
 from tests.db.clerk import Clerk
 
@@ -58,3 +60,30 @@ def test_a_clock_set_back_by_an_hour_keeps_no_lost_lease_from_a_fetch(clerk: Cle
     task = clerk.held(lock_duration_ms=1000)
     clock.advance(10)
     assert [again.task_id for again in clerk.fetch(worker_id="w2")] == [task.task_id]
+
+
+def pass_through(clerk: Clerk, count: int) -> None:
+    clerk.enqueue_items([{"task_type": "mail"} for _ in range(count)])
+    for _ in range(count // 1000):
+        clerk.fetch(max_tasks=1000)
+
+
+def test_a_floor_is_raised_where_a_held_snapshot_keeps_thousands_of_claimed_entries(
+    clerk: Clerk, database_url: str
+) -> None:
+    """Case B44."""
+    with psycopg.connect(database_url) as report:
+        report.execute("set transaction isolation level repeatable read")
+        report.execute("select count(*) from celeriac.task").fetchall()
+        pass_through(clerk, 3000)
+        clerk.fetch()
+        last = clerk.enqueue()
+        assert [task.task_id for task in clerk.fetch()] == [last]
+        assert clerk.scalar("select floor_until > celeriac.now() - interval '9 seconds' from celeriac.stream")
+
+
+def test_no_floor_is_raised_where_nobody_holds_a_snapshot(clerk: Clerk) -> None:
+    pass_through(clerk, 3000)
+    for _ in range(3):
+        clerk.fetch()
+    assert clerk.scalar("select floor_until = '-infinity' from celeriac.stream")
