@@ -22,7 +22,7 @@ from app.api.answers import answer
 from app.api.database import Database
 from db.errors import Unavailable
 
-CHECK_SECONDS: Final = 2.0
+CHECK_SECONDS: Final = 4.0
 CHECK_TIMEOUT_SECONDS: Final = 3.0
 STALE_SECONDS: Final = 8.0
 
