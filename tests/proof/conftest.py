@@ -10,6 +10,8 @@ from sqlalchemy import Connection
 from app.dev.postgres import EmbeddedPostgres
 from db.engine import sync_engine
 
+# So that a failed assert of theirs shows its values.
+pytest.register_assert_rewrite("tests.proof.machine", "tests.proof.model", "tests.proof.invariants")
 numbers = itertools.count(1)
 
 

@@ -61,7 +61,7 @@ class TransitionMachine(RuleBasedStateMachine):
         super().__init__()
         database.reset()
         self.db = database
-        self.model = Model(database.now(), KINDS)
+        self.model = Model(database.now(), KINDS, database.tasks)
         self.memory = Memory()
         self.last_token = 0
 

@@ -113,6 +113,7 @@ class Model:
 
     now: datetime
     kinds: dict[str, TaskType]
+    observed: Callable[[], dict[UUID, tuple[Any, ...]]]
     tasks: dict[UUID, Task] = field(default_factory=dict)
     keys: dict[tuple[str, str], tuple[UUID, Any]] = field(default_factory=dict)
     history: Counter[tuple[Any, ...]] = field(default_factory=Counter)
@@ -399,7 +400,7 @@ class Model:
 
     def _expire(self, want: int) -> tuple[int, int, int, set[str]]:
         due = [task for task in self.tasks.values() if task.looked_at is not None and task.looked_at <= self.now]
-        due = sorted(due, key=lambda t: (t.looked_at, t.task_id))[:want]
+        due = self._first_due(due, lambda task: task.looked_at, want)
         lost = [task for task in due if task.expires_at is not None and task.expires_at <= self.now]
         for task in due:
             task.looked_at = task.expires_at
@@ -419,12 +420,24 @@ class Model:
 
     def _promote(self, want: int) -> tuple[int, set[str]]:
         due = [task for task in self.tasks.values() if task.state == "SCHEDULED" and task.run_at <= self.now]
-        due = sorted(due, key=lambda t: (t.run_at, t.task_id))[:want]
+        due = self._first_due(due, lambda task: task.run_at, want)
         for task in due:
             task.state = "READY"
         types = {task.task_type for task in due}
         self.ring(types)
         return len(due), types
+
+    def _first_due(self, due: list[Task], at: Callable[[Task], Any], want: int) -> list[Task]:
+        """The first of them; which of those that are due at the same time, the database has chosen."""
+        due = sorted(due, key=at)
+        if len(due) <= want:
+            return due
+        last = at(due[want - 1])
+        tied, found = [task for task in due if at(task) == last], self.observed()
+        earlier = [task for task in due if at(task) < last]
+        chosen = [task for task in tied if found[task.task_id] != task.row()]
+        assert len(earlier) + len(chosen) == want, "a sweep took more or less than it was asked for"
+        return earlier + chosen
 
     def purge(self, older_than_ms: int, after: UUID | None, want: int) -> tuple[int, UUID | None]:
         horizon = self.now - timedelta(milliseconds=older_than_ms)
