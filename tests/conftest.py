@@ -6,6 +6,7 @@ them: the next test gets them running again. TEST_POSTGRES chooses the version: 
 
 import itertools
 import os
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -24,6 +25,11 @@ from app.settings import Settings
 from db.engine import async_engine, sync_engine
 from db.migrate import migrate
 from tests.clock import Clock
+
+# A run in the background (`make test &`, CI) is started with SIGINT ignored, and so would be all that we start: what is
+# caught here, children get back as the default.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 VERSIONS: dict[str, Version] = {"16": 16, "18": 18, "system": "system"}
 TEMPLATE = "celeriac_template"
