@@ -1,4 +1,4 @@
--- ring: asks for a Celery message for each of these types that a fleet serves. One row a type and statement, whatever the backlog.
+-- ring: asks for a Celery message for each of these types that a fleet serves: one row a type and call, whatever the backlog.
 create or replace function celeriac.ring(task_types text[]) returns void
 language plpgsql volatile as $$
 declare
