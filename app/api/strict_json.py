@@ -75,7 +75,7 @@ def loads(raw: bytes | bytearray) -> Any:
         raise RefusedJson(f"nested deeper than {DEPTH} levels") from None
     except json.JSONDecodeError as wrong:
         raise RefusedJson(f"not valid JSON: {wrong.msg} at character {wrong.pos}") from None
-    if flaws or _is_suspect(raw):
+    if flaws or _may_hold_bad_text(raw) or (_has_many_brackets(raw) and _is_too_deep(tree)):
         _refuse_flaws(tree)
     return tree
 
@@ -134,14 +134,28 @@ def _first_doubled(pairs: list[tuple[str, Any]]) -> str:
     raise AssertionError("no key is doubled")
 
 
-def _is_suspect(raw: bytes | bytearray) -> bool:
-    """Whether a walk could find something that the hooks cannot see: bad characters in strings, too many levels.
+def _may_hold_bad_text(raw: bytes | bytearray) -> bool:
+    """Whether a walk could find bad characters, which the hooks cannot see: only an escape brings them in."""
+    return b"\\u" in raw and (b"\\u0000" in raw or b"\\ud" in raw or b"\\uD" in raw)
 
-    Both can only be there when the bytes hold such an escape, or more brackets than levels are allowed.
-    """
-    if b"\\u" in raw and (b"\\u0000" in raw or b"\\ud" in raw or b"\\uD" in raw):
-        return True
+
+def _has_many_brackets(raw: bytes | bytearray) -> bool:
     return raw.count(b"[") + raw.count(b"{") > DEPTH
+
+
+def _is_too_deep(tree: Any) -> bool:
+    """Level by level and without paths, since 4 MiB can hold a million empty lists."""
+    level: list[Any] = [tree]
+    for _ in range(DEPTH):
+        level = [
+            child
+            for value in level
+            if isinstance(value, dict | list)
+            for child in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return False
+    return any(isinstance(value, dict | list) for value in level)
 
 
 def _refuse_flaws(tree: Any) -> None:

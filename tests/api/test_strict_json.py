@@ -14,6 +14,7 @@ from app.api.strict_json import DEPTH, RefusedJson, dumps, loads
         '{"many":0.1234567890123456789012345,"minus":-0.0,"exponent":1.5E+10,"huge":-99999999999999999999}',
         '{"text":"snow ☃ and a pair 😀","empty":"","list":[1,[],{}],"none":null,"yes":true}',
         "[" * DEPTH + "]" * DEPTH,
+        '{"v":' * DEPTH + "1" + "}" * DEPTH,
         "17",
     ],
 )
