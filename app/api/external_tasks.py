@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import orjson
 from fastapi import APIRouter
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 from starlette.responses import Response
 
@@ -59,11 +59,12 @@ class FetchRequest(Strict):
     wait_ms: Annotated[int, Field(ge=0, le=LONGEST_WAIT_MS)] = 0
     versions: Annotated[dict[TaskType, Versions], Field(max_length=MOST_TASK_TYPES)] | None = None
 
-    @model_validator(mode="after")
-    def _versions_are_of_fetched_types(self) -> FetchRequest:
-        if self.versions and not self.versions.keys() <= set(self.task_types):
-            raise PydanticCustomError("foreign_version", "versions: names a task type that is not in task_types")
-        return self
+    @field_validator("versions")
+    @classmethod
+    def _are_of_fetched_types(cls, versions: dict[str, list[int]] | None, sent: ValidationInfo) -> Any:
+        if versions and "task_types" in sent.data and not versions.keys() <= set(sent.data["task_types"]):
+            raise PydanticCustomError("foreign_version", "names a task type that is not in task_types")
+        return versions
 
 
 class Held(Strict):

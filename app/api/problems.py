@@ -110,7 +110,8 @@ def invalid_fields(found: Sequence[Mapping[str, Any]]) -> Problem:
     errors = [(field_name(error["loc"]), _sentence(error)) for error in found[:MOST_ERRORS]]
     too_large = all(error["type"] == "too_large" for error in found)
     detail = f"{errors[0][0]}: {errors[0][1]}" if errors[0][0] else errors[0][1]
-    return Problem(413 if too_large else 422, detail, field=errors[0][0] or None, errors=errors)
+    named = [(field, message) for field, message in errors if field]
+    return Problem(413 if too_large else 422, detail, field=errors[0][0] or None, errors=named)
 
 
 def field_name(location: Sequence[str | int]) -> str:
@@ -125,6 +126,8 @@ def _shown(part: str | int) -> str:
 
 def _sentence(error: Mapping[str, Any]) -> str:
     """pydantic's message; only ours and its fixed ones, none of which holds the input."""
+    if error["type"] in ("model_type", "dict_type"):
+        return "must be a JSON object"  # pydantic's names our class
     message: str = error["msg"]
     return message.removeprefix("Value error, ")
 

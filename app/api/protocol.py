@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from app.api.problems import Problem
+
 LARGEST_HEAD_BYTES: Final = 32 << 10
 MOST_HEADERS: Final = 100
 LONGEST_URL: Final = 8 << 10
@@ -46,12 +48,12 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
         if len(self.url) > LONGEST_URL:
-            self._refuse(414, b"the address is too long")
+            self._refuse(414, "the address is too long")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._head_bytes += len(name) + len(value)
         if self._head_bytes > LARGEST_HEAD_BYTES or len(self.headers) >= MOST_HEADERS:
-            self._refuse(431, b"the headers are too many or too large")
+            self._refuse(431, "the headers are too many or too large")
         if not self._refused:
             super().on_header(name, value)
 
@@ -81,12 +83,19 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             self.transport.close()
 
-    def _refuse(self, status: int, detail: bytes) -> None:
+    def _refuse(self, status: int, detail: str) -> None:
         if self._refused:
             return
         self._refused = True
-        kind = b'"type":"urn:celeriac:problem:too_large","title":"Too Large","code":"too_large"'
-        body = b'{%s,"status":%d,"detail":"%s"}' % (kind, status, detail)
+        self._answer_and_close(Problem(status, detail, code="too_large"))
+
+    def send_400_response(self, msg: str) -> None:
+        """What uvicorn calls when the bytes are no HTTP; its own answer is plain text."""
+        self._answer_and_close(Problem(400, "this is not HTTP that we take"))
+
+    def _answer_and_close(self, problem: Problem) -> None:
+        answer = problem.response()
+        body = bytes(answer.body)
         head = b"content-type: application/problem+json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
-        self.transport.write(STATUS_LINE[status] + head + body)
+        self.transport.write(STATUS_LINE[problem.status] + head + body)
         self.transport.close()

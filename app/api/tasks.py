@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 import orjson
 from fastapi import APIRouter, Body, Query
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 from starlette.responses import Response
 
@@ -75,11 +75,12 @@ class TaskItem(Strict):
     token_id: Id | None = None
     instance_id: Id | None = None
 
-    @model_validator(mode="after")
-    def _one_due_time(self) -> TaskItem:
-        if self.delay_ms is not None and self.run_at is not None:
+    @field_validator("run_at")
+    @classmethod
+    def _is_the_only_due_time(cls, run_at: str | None, sent: ValidationInfo) -> str | None:
+        if run_at is not None and sent.data.get("delay_ms") is not None:
             raise PydanticCustomError("two_due_times", "delay_ms and run_at exclude each other")
-        return self
+        return run_at
 
     def written(self) -> dict[str, Any]:
         """The item as the authority takes it: what was sent, the payload as its own text."""

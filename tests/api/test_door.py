@@ -172,7 +172,7 @@ WRONG_FIELDS = [
     ("/v1/external-tasks/fetch-and-lock", {"wait_ms": 60_001}, "wait_ms"),
     ("/v1/external-tasks/fetch-and-lock", {"wait_ms": -1}, "wait_ms"),
     ("/v1/external-tasks/fetch-and-lock", {"versions": {"mail": [0]}}, "versions.mail.0"),
-    ("/v1/external-tasks/fetch-and-lock", {"versions": {"other": [1]}}, None),
+    ("/v1/external-tasks/fetch-and-lock", {"versions": {"other": [1]}}, "versions"),
     *[
         (f"/v1/external-tasks/{ID}/fail", {"retry_after_ms": value}, "retry_after_ms")
         for value in (-1, 86_400_000_000_000, 1_000_000_000_000_000, 2**63 - 1, 1.5, "60000")
@@ -198,7 +198,12 @@ WRONG_FIELDS = [
     ("/v1/tasks", {"run_at": "2031-13-01T00:00:00Z"}, "run_at"),
     ("/v1/tasks", {"run_at": "0001-01-01T00:00:00+05:00"}, "run_at"),
     ("/v1/tasks/redrive", {"failed_after": "2031-05-01T00:00:00+22:11"}, "failed_after"),
-    ("/v1/tasks", {"run_at": "2031-05-01T00:00:00Z", "delay_ms": 1}, None),
+    ("/v1/tasks", {"run_at": "2031-05-01T00:00:00Z", "delay_ms": 1}, "run_at"),
+    (
+        "/v1/tasks/batch",
+        {"tasks": [{"task_type": "a", "run_at": "2031-05-01T00:00:00Z", "delay_ms": 1}]},
+        "tasks.0.run_at",
+    ),
     ("/v1/tasks", {"business_key": ""}, "business_key"),
     ("/v1/tasks", {"policy": {"backoff_factor": 0.5}}, "policy.backoff_factor"),
     ("/v1/tasks", {"policy": {"backoff_jitter": 2}}, "policy.backoff_jitter"),
@@ -219,6 +224,14 @@ async def test_a_wrong_field_is_named_and_nothing_is_written(api: httpx.AsyncCli
         problem = problem_of(answer, 422)
         assert problem.get("field") == field, (path, wrong, problem)
     assert written(conn) == 0
+
+
+@pytest.mark.parametrize("wrong", [[], "x", 1, False])
+async def test_what_must_be_an_object_is_told_so_in_words_of_json(api: httpx.AsyncClient, wrong: object) -> None:
+    whole = problem_of(await api.post("/v1/tasks", json=wrong), 422)
+    part = problem_of(await api.post("/v1/tasks/batch", json={"tasks": [wrong]}), 422)
+    assert (whole["detail"], part["detail"]) == ("must be a JSON object", "tasks.0: must be a JSON object")
+    assert "errors" not in whole  # there is no field to name
 
 
 @pytest.mark.parametrize("name", ["body", "path", "query", "x" * 100, "a\nb"])
@@ -301,6 +314,17 @@ def send_raw(served: Served, *pieces: bytes) -> bytes:
         for piece in pieces:
             connection.sendall(piece)
         return connection.recv(65536)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"FOO / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nContent-Length: -1\r\n", b"GET / HTTP/1.1\nHost: x\n", b"\x16\x03\x01"],
+)
+def test_what_is_no_http_is_a_problem_like_any_other(served: Served, head: bytes) -> None:
+    answer_head, _, answer_body = send_raw(served, head + b"\r\n").partition(b"\r\n\r\n")
+    assert answer_head.startswith(b"HTTP/1.1 400 ")
+    assert b"content-type: application/problem+json" in answer_head
+    assert json.loads(answer_body)["code"] == "malformed"
 
 
 def test_heads_that_are_too_large_are_refused_on_the_wire(served: Served) -> None:
