@@ -4,8 +4,10 @@ What is not given by a CELERIAC_*_URL is started here: a Postgres and a Valkey w
 The servers are child processes of this one; Ctrl-C or SIGTERM stops them in order, and they end with it in any case.
 """
 
+import fcntl
 import os
 import secrets
+import shlex
 import signal
 import sys
 import threading
@@ -46,9 +48,10 @@ def up(
     given = {name: value for name, value in os.environ.items() if value.strip()}
     # Everything that can be refused is, before anything is started.
     settings = Settings.from_env({DATABASE_URL: "postgresql://embedded"} | given)
-    demand_free_port(settings.host, settings.port)
-    state.mkdir(parents=True, exist_ok=True)
-    with stop_signals() as stopping, ExitStack() as running:
+    demand_free_port("CELERIAC_PORT", settings.host, settings.port)
+    if flower:
+        demand_free_port("CELERIAC_FLOWER_PORT", settings.host, settings.flower_port)
+    with folder_to_itself(state), stop_signals() as stopping, ExitStack() as running:
         stores = start_stores(given, state, running)
         prepare(stores.owner_url)
         watched = list(stores.watched)
@@ -57,6 +60,20 @@ def up(
         remark(f"API: http://{settings.host}:{settings.port}   description: /openapi.json   stop: Ctrl-C")
         supervise(watched, stopping, prefixed)
     remark("all servers are stopped")
+
+
+@contextmanager
+def folder_to_itself(state: Path) -> Iterator[None]:
+    """Make the folder and keep it from others as long as we live: two of us would write over each other's logs."""
+    state.mkdir(parents=True, exist_ok=True)
+    with (state / "lock").open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as taken:
+            raise Stop(
+                ExitCode.FAILED, f"--state: another celeriac up is using {state}"
+            ) from taken
+        yield
 
 
 @contextmanager
@@ -103,8 +120,8 @@ def start_stores(given: Mapping[str, str], state: Path, running: ExitStack) -> S
         valkey = running.enter_context(EmbeddedValkey(state / "valkey"))
         environment[REDIS_URL] = valkey.url()
         watched.append(Watched("valkey", valkey))
-    if watched:
-        remark(f"for other commands: export {DATABASE_URL}={owner_url} {REDIS_URL}={environment[REDIS_URL]}")
+    chosen = (environment | {DATABASE_URL: owner_url}).items() - given.items()
+    remark("for other commands: export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(chosen)))
     return Stores(environment, owner_url, watched)
 
 
@@ -151,13 +168,14 @@ def console_server(name: str, environment: Mapping[str, str], state: Path) -> "W
     return Watched(name, Process([console_command("celeriac"), name], log, name=name, env=own), log)
 
 
-def demand_free_port(host: str, port: int) -> None:
+def demand_free_port(setting: str, host: str, port: int) -> None:
     import socket
 
     try:
         socket.create_server((host, port)).close()
     except OSError as taken:
-        raise Stop(ExitCode.FAILED, f"CELERIAC_PORT: cannot listen on {host}:{port} ({taken.strerror})") from taken
+        why = str(taken.strerror).partition(" (while")[0]
+        raise Stop(ExitCode.FAILED, f"{setting}: cannot listen on {host}:{port} ({why})") from taken
 
 
 def prefixed(name: str, line: str) -> None:

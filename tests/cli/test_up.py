@@ -1,8 +1,10 @@
 """`celeriac up`: everything with one command, and nothing left when it ends."""
 
+import json
 import os
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import httpx
 import psutil
 import pytest
 
-from app.cli.up import prepare
+from app.cli.up import folder_to_itself, prepare
 from app.dev.ports import free_port
 from app.dev.processes import Process, console_command
 from app.dev.waiting import wait_until
@@ -48,6 +50,12 @@ def first_key(output: str) -> str:
     return line.rsplit(" ", 1)[-1]
 
 
+def told_to_export(output: str, command: str) -> str:
+    """The command as a person runs it who does what `up` says: in a shell with the variables that it named."""
+    (line,) = [line for line in output.splitlines() if line.startswith("for other commands: ")]
+    return f"{line.removeprefix('for other commands: ')}; {console_command('python').parent}/{command}"
+
+
 def server(up: Process, name: str) -> psutil.Process:
     (found,) = [child for child in psutil.Process(up.pid).children() if child.cmdline()[-1:] == [name]]
     return found
@@ -61,6 +69,9 @@ def test_up_serves_restarts_what_dies_and_ends_cleanly(up: Process, port: int) -
     server(up, "api").kill()
     up.wait_for_output("is down (killed by signal 9)")
     up.wait_for(lambda: is_ready(port), what="a ready API again")
+
+    doctor = subprocess.run(told_to_export(up.output(), "celeriac doctor --json"), shell=True, capture_output=True)
+    assert json.loads(doctor.stdout)["findings"] == []
 
     children = psutil.Process(up.pid).children(recursive=True)
     up.send(signal.SIGTERM)
@@ -96,3 +107,27 @@ def test_up_refuses_a_taken_port_before_it_starts_anything(
     assert refused.code == 1
     assert "CELERIAC_PORT" in refused.err
     assert not (tmp_path / "state").exists()
+
+
+def test_up_refuses_a_taken_port_for_flower_unless_there_is_none(
+    tmp_path: Path, port: int, celeriac: Celeriac, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CELERIAC_PORT", str(port))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setenv("CELERIAC_FLOWER_PORT", str(taken.getsockname()[1]))
+        refused = celeriac("up", "--state", str(tmp_path / "state"))
+    assert refused.code == 1
+    assert "CELERIAC_FLOWER_PORT" in refused.err
+
+
+def test_two_cannot_use_one_folder(
+    tmp_path: Path, port: int, celeriac: Celeriac, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CELERIAC_PORT", str(port))
+    (tmp_path / "api.log").write_text("of the first one")
+    with folder_to_itself(tmp_path):
+        refused = celeriac("up", "--no-flower", "--state", str(tmp_path))
+    assert refused.code == 1
+    assert refused.err.count("\n") == 1
+    assert "--state" in refused.err
+    assert (tmp_path / "api.log").read_text() == "of the first one"
