@@ -87,7 +87,7 @@ def run_once(chore: Chore, tools: Tools) -> Counts | None:
     try:
         counts = chore.run(tools)
     except Unavailable as outage:
-        log.warning("%s: the database is not available: %s", chore.name, outage)
+        log.warning("%s: %s", chore.name, outage)
         return None
     except Exception:  # one bad run must not end the loop, whatever it is
         log.exception("%s failed", chore.name)

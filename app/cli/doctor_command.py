@@ -18,7 +18,7 @@ def doctor(as_json: Json = False) -> None:
     else:
         for finding in report.findings:
             print(finding.as_text())
-        remark(f"{report.checks} checks, {len(report.findings)} findings")
+        remark(f"checks: {report.checks}, findings: {len(report.findings)}")
     if report.unreachable:
         raise typer.Exit(ExitCode.UNREACHABLE)
     if report.problems:

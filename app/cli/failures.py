@@ -23,7 +23,7 @@ def explain(error: Exception) -> Stop:
         case SettingsError():
             return Stop(ExitCode.USAGE, one_line(error))
         case Refused():
-            field = f"{error.field}: " if error.field else ""
+            field = "" if not error.field or error.message.startswith(error.field) else f"{error.field}: "
             return Stop(ExitCode.FAILED, one_line(f"{field}{error.message} ({error.code})"))
         case Unavailable():
             return Stop(ExitCode.UNREACHABLE, one_line(f"database (CELERIAC_DATABASE_URL): {error}"))

@@ -64,6 +64,7 @@ class Process:
         self.orphan_folder = orphan_folder
         self._child: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
+        self._logged_before = 0
 
     def __enter__(self) -> Self:
         return self.start()
@@ -89,6 +90,7 @@ class Process:
 
     def _start_child(self, process_group: int) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
+            self._logged_before = log.tell()
             return subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
@@ -192,7 +194,10 @@ class Process:
         self._guard = None
 
     def _log_tail(self) -> str:
-        return self.output()[-LOG_TAIL_BYTES:]
+        """The end of what was written since the last start; what came before is of another time."""
+        with self.log.open("rb") as log:
+            log.seek(max(self._logged_before, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
+            return log.read().decode(errors="replace")
 
 
 # $1: signal, $2: folder to delete, or nothing. The first line names the child; the end of the pipe, that we are gone.

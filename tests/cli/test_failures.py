@@ -102,6 +102,10 @@ def test_a_password_never_gets_into_a_message(text: str) -> None:
     assert "hunter2" not in one_line(text)
 
 
+def test_a_field_is_named_once(celeriac: Celeriac) -> None:
+    assert celeriac("types", "set", "a*").err == "celeriac: name must not hold *: patterns use it (invalid)\n"
+
+
 def test_help_names_every_exit_code_and_does_not_load_the_house() -> None:
     loaded = "import sys; from app.cli.main import run; code = run(['--help']); "
     loaded += "print([m for m in ('sqlalchemy', 'celery', 'fastapi', 'rich') if m in sys.modules], file=sys.stderr)"

@@ -110,3 +110,12 @@ def test_processes_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         assert len(family) == 2
         parent.kill()
         wait_until(lambda: all(is_gone(member.pid) for member in family))
+
+
+def test_what_a_dead_process_said_is_told_without_what_its_log_held_before(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("of another time")
+    with python("print('of today')", log) as process, pytest.raises(ProcessEnded) as ended:
+        process.wait_for(lambda: False)
+    assert "of today" in str(ended.value)
+    assert "of another time" not in str(ended.value)
