@@ -14,6 +14,7 @@ from app.api import answers_of
 from app.api.answers import answer, splice
 from app.api.door import Call, DoorRoute
 from app.api.fields import (
+    LARGEST_INTEGER,
     MOST_TASK_TYPES,
     MOST_TASKS,
     Counted,
@@ -81,7 +82,7 @@ class CompleteRequest(Held):
 class FailRequest(Held):
     error: ErrorText
     retry_after_ms: DelayMs | None = None
-    retries: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    retries: Annotated[int, Field(ge=0, le=LARGEST_INTEGER)] | None = None
 
 
 class ExtendRequest(Held):
@@ -103,7 +104,7 @@ class Failure(Strict):
     fencing_token: FencingToken | None = None
     error: ErrorText
     retry_after_ms: DelayMs | None = None
-    retries: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    retries: Annotated[int, Field(ge=0, le=LARGEST_INTEGER)] | None = None
 
 
 class CompleteManyRequest(Strict):

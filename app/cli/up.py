@@ -70,9 +70,7 @@ def folder_to_itself(state: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as taken:
-            raise Stop(
-                ExitCode.FAILED, f"--state: another celeriac up is using {state}"
-            ) from taken
+            raise Stop(ExitCode.FAILED, f"--state: another celeriac up is using {state}") from taken
         yield
 
 
