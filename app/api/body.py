@@ -21,7 +21,7 @@ def has_body(headers: Headers) -> bool:
 
 def check_head(headers: Headers) -> None:
     """415 unless the body is plain JSON; 413 when it says itself that it is too large."""
-    media_type, _, parameters = headers.get("content-type", "").partition(";")
+    media_type, _, parameters = ", ".join(headers.getlist("content-type")).partition(";")
     if media_type.strip().lower() != "application/json":
         raise Problem(415, "the Content-Type must be application/json")
     charset = parameters.lower().replace(" ", "").replace('"', "")
@@ -29,6 +29,8 @@ def check_head(headers: Headers) -> None:
         raise Problem(415, "JSON is always UTF-8")
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise Problem(415, "no Content-Encoding is accepted")
+    if headers.get("transfer-encoding", "chunked").lower() != "chunked":
+        raise Problem(415, "no Transfer-Encoding but chunked is accepted")
     length = headers.get("content-length", "0")
     if not length.isdecimal() or len(length) > 15:
         raise Problem(400, "the Content-Length is not a number")

@@ -2,8 +2,9 @@
 
     who are you (401) -> what do you bring (415) -> how much (413, 408) -> is it JSON (400) -> does it fit (422)
 
-So nobody unknown makes us read a body, and no handler sees one that is not checked. Rights come next, in the handler
-itself: the first line of each says which verb it needs.
+So nobody unknown makes us read a body, and no handler sees one that is not checked. Parameters in the address that
+nobody would look at are refused (422) before the body. Rights come next, in the handler itself: the first line of each
+says which verb it needs.
 """
 
 from __future__ import annotations
@@ -79,11 +80,14 @@ class DoorRoute(APIRoute):
         field = self.body_field
         model = cast(type[BaseModel], field.field_info.annotation) if field is not None else None
         may_be_empty = field is not None and not field.field_info.is_required()
+        takes_query = bool(self.dependant.query_params) or not self.path.startswith("/v1/")
 
         async def enter(request: Request) -> Response:
             credential = read_credential(request.headers)
             principal = await request.app.state.parts.authenticator.principal(credential)
             request.state.principal = principal
+            if not takes_query:
+                _refuse_query(request)
             try:
                 body = None if model is None else await _read_model(request, model, may_be_empty)
                 return await serve(Call(request.scope, request.receive, credential, principal, body))
@@ -91,6 +95,12 @@ class DoorRoute(APIRoute):
                 return Response(status_code=499)
 
         return enter
+
+
+def _refuse_query(request: Request) -> None:
+    """422 for a parameter that nobody would look at."""
+    for name in request.query_params:
+        raise Problem(422, "this address takes no parameters", field=field_name([name]))
 
 
 async def _read_model(request: Request, model: type[BaseModel], may_be_empty: bool) -> BaseModel | None:

@@ -272,6 +272,17 @@ async def test_only_names_from_a_fixed_list_sort_and_filter(api: httpx.AsyncClie
             assert problem_of(answer, 422)["field"] == name
 
 
+async def test_an_address_that_takes_no_parameters_says_so(api: httpx.AsyncClient, conn: Connection) -> None:
+    """A filter that is passed over in silence would look as if it had been applied."""
+    for (method, path), good in BODIES.items():
+        answer = await api.request(method, path, json=good, params={"dry_run": "true"})
+        assert problem_of(answer, 422)["field"] == "dry_run"
+    assert written(conn) == 0
+    for method, path in WITHOUT_BODY:
+        if path.startswith("/v1"):
+            assert problem_of(await api.request(method, path, params={"filter": "x"}), 422)["field"] == "filter"
+
+
 async def test_a_changed_or_foreign_cursor_is_refused(api: httpx.AsyncClient) -> None:
     """Case B72, second part."""
     await api.post("/v1/tasks/batch", json={"tasks": [{"task_type": "mail"}] * 3})
@@ -343,6 +354,19 @@ def test_a_body_without_a_length_is_counted_as_it_comes(served: Served, key: str
     assert b" 413 " in send_raw(served, head.encode() + b"Transfer-Encoding: chunked\r\n\r\n", *[chunk] * 5)
     assert b" 413 " in send_raw(served, head.encode() + b"Content-Length: 99999999999\r\n\r\n")
     assert b" 40" in send_raw(served, head.encode() + b"Content-Length: -1\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "more, sent",
+    [
+        ("Transfer-Encoding: gzip, chunked", b"2\r\n{}\r\n0\r\n\r\n"),
+        ("Content-Length: 2\r\nContent-Type: text/plain", b"{}"),
+        ("Content-Length: 2\r\nContent-Encoding: br", b"{}"),
+    ],
+)
+def test_a_body_is_plain_json_by_every_one_of_its_headers(served: Served, key: str, more: str, sent: bytes) -> None:
+    head = f"POST /v1/tasks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
+    assert b" 415 " in send_raw(served, f"{head}{more}\r\n\r\n".encode() + sent)
 
 
 def test_a_body_that_drips_is_given_up(served: Served, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
