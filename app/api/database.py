@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Executable, Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from db import call
+from db.hang_up import hang_up
+
+CALL_SECONDS: Final = 15.0
+"""How long a call may take. No bounded batch takes nearly as long: then nobody answers any more."""
 
 
 class Database:
@@ -20,12 +25,15 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
-        """A connection from the pool; Unavailable when none can be had."""
+        """A connection from the pool, for CALL_SECONDS at most; Unavailable when none can be had."""
         with call.refusals():
             connection = await self.engine.connect()
+        raw: Any = await connection.get_raw_connection()
+        deadline = asyncio.get_running_loop().call_later(CALL_SECONDS, hang_up, raw.driver_connection)
         try:
             yield connection
         finally:
+            deadline.cancel()
             await connection.close()
 
     async def rows(self, function: str, **arguments: Any) -> Sequence[Row[Any]]:

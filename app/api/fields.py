@@ -68,6 +68,13 @@ def _time(value: Any) -> Any:
     raise PydanticCustomError("not_time", "must be a time from 1970 to 2999 with a zone, such as 2031-05-01T12:00:00Z")
 
 
+def _digits(value: Any) -> Any:
+    """A number in an address is text: digits, and not all that Python's int takes (`1_0`, `+5`, ` 5`)."""
+    if isinstance(value, str) and not re.fullmatch(r"[0-9]{1,9}", value):
+        raise PydanticCustomError("not_digits", "must be a whole number in digits")
+    return value
+
+
 def _payload(value: Any) -> Any:
     """The JSON text of an object. Turned into text at once, so that no tree outlives the parsing of its request."""
     if not isinstance(value, dict):
@@ -100,6 +107,9 @@ Payload = Annotated[
     WithJsonSchema({"type": "object", "additionalProperties": True, "examples": [{"order": 17}]}),
 ]
 """A JSON object of at most 1 MiB; the model holds its JSON text."""
+
+Digits = Annotated[int, BeforeValidator(_digits)]
+"""A whole number in an address."""
 
 FencingToken = Annotated[int, Field(ge=1, le=LARGEST_BIGINT)]
 LeaseMs = Annotated[int, Field(ge=1, le=LONGEST_LEASE_MS)]

@@ -22,6 +22,7 @@ from app.api.fields import (
     MOST_TASKS,
     Counted,
     DelayMs,
+    Digits,
     Id,
     LeaseMs,
     Name,
@@ -123,7 +124,7 @@ class ListQuery(BaseModel):
     business_key: Name | None = None
     idempotency_key: Name | None = None
     sort: Literal["created_at", "-created_at"] = "-created_at"
-    limit: Annotated[int, Field(ge=1, le=MOST_LISTED)] = 50
+    limit: Annotated[Digits, Field(ge=1, le=MOST_LISTED)] = 50
     cursor: Annotated[str, Field(max_length=100)] | None = None
 
 

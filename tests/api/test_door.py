@@ -272,6 +272,11 @@ async def test_only_names_from_a_fixed_list_sort_and_filter(api: httpx.AsyncClie
             assert problem_of(answer, 422)["field"] == name
 
 
+@pytest.mark.parametrize("value", ["1_0", "+5", " 5", "5.0", "٥", "0x5", "5" * 20])
+async def test_a_number_in_an_address_is_written_in_digits(api: httpx.AsyncClient, value: str) -> None:
+    assert problem_of(await api.get("/v1/tasks", params={"limit": value}), 422)["field"] == "limit"
+
+
 async def test_an_address_that_takes_no_parameters_says_so(api: httpx.AsyncClient, conn: Connection) -> None:
     """A filter that is passed over in silence would look as if it had been applied."""
     for (method, path), good in BODIES.items():

@@ -1,19 +1,23 @@
 """What callers and probes see when Postgres or Redis is gone, read-only, restarted or not migrated; and metrics."""
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import httpx
 import pytest
 from fastapi import FastAPI
 from sqlalchemy import Connection, text
 
+from app.api import database
 from app.api.application import create
 from app.dev.postgres import EmbeddedPostgres
 from app.dev.valkey import EmbeddedValkey
 from app.settings import Settings
 from tests.api.conftest import client_of
+from tests.workers.tcp_proxy import TcpProxy
 
 FETCH = "/v1/external-tasks/fetch-and-lock"
 
@@ -102,6 +106,33 @@ async def test_postgres_gone_is_said_by_readiness_calls_and_metrics(
         await asyncio.to_thread(postgres.start)
     await until(lambda: is_ready(api), 10)
     assert (await api.get("/v1/tasks")).status_code == 200
+
+
+async def test_connections_that_carry_nothing_any_more_are_given_up(
+    settings: Settings, key: str, postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case B51: half-open connections behind a proxy whose kernel still acknowledges. TCP itself never notices."""
+    monkeypatch.setattr(database, "CALL_SECONDS", 1.0)
+    with TcpProxy(postgres.port) as proxy:
+        application = create(replace(settings, database_url=rerouted(settings.database_url, proxy.port)))
+        async with application.router.lifespan_context(application), client_of(application, key) as api:
+            made = await asyncio.gather(*(api.post("/v1/tasks", json={"task_type": "mail"}) for _ in range(20)))
+            assert {answer.status_code for answer in made} == {201}
+            assert proxy.swallow() > 1
+
+            poll = {"worker_id": "w", "task_types": ["other"], "wait_ms": 8_000}
+            async with asyncio.timeout(20):
+                given_up = await asyncio.gather(
+                    *(api.post("/v1/tasks", json={"task_type": "mail"}) for _ in range(3)), api.post(FETCH, json=poll)
+                )
+                assert {answer.status_code for answer in given_up} <= {200, 201, 503}
+                await until(lambda: is_ready(api), 15)
+                assert (await api.post("/v1/tasks", json={"task_type": "mail"})).status_code == 201
+                assert (await api.post(FETCH, json=poll | {"task_types": ["mail"]})).status_code == 200
+
+
+def rerouted(url: str, port: int) -> str:
+    return re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port}", url)
 
 
 async def test_redis_gone_costs_nothing_but_speed(app: FastAPI, api: httpx.AsyncClient, valkey: EmbeddedValkey) -> None:
