@@ -1,0 +1,82 @@
+"""What a fleet needs of the user's broker: connections that do not hang, and a way to ring.
+
+kombu 5.7.0 lets a worker exit when Redis refuses connections while a message is unacknowledged: closing the channel
+restores the message, and that asks the closed connection for its parameters. `keep_worker_alive` turns the
+AttributeError into the connection error that it is. The server's own processes carry the same few lines: neither
+distribution may import the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import kombu
+from kombu.exceptions import OperationalError
+from kombu.utils.uuid import uuid
+
+RING_TASK: Final = "celeriac.ring"
+BROKEN_KOMBU: Final = "5.7.0"
+
+# Without time-outs a half-open connection to Redis hangs a worker for ever.
+REDIS_OPTIONS: Final = {
+    "socket_timeout": 10,
+    "socket_connect_timeout": 5,
+    "socket_keepalive": True,
+    "health_check_interval": 10,
+}
+CELERYS_RETRIES: Final = 100
+
+
+class RingFailed(Exception):
+    """The broker did not take a ring."""
+
+
+def ring(app: Any, queue: str, task_type: str) -> None:
+    """Put one ring into a queue, past the app's routes: to where the dispatcher puts its own. Raises RingFailed."""
+    message = app.amqp.as_task_v2(uuid(), RING_TASK, args=(task_type,), kwargs={})
+    try:
+        with app.connection_or_acquire() as connection:
+            # Celery's own way to a producer tries for seconds, and meanwhile the slot of the pool does nothing.
+            connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, interval_max=0)
+            app.amqp.Producer(connection, auto_declare=False).publish(
+                message.body,
+                headers=message.headers,
+                exchange="",
+                routing_key=queue,
+                serializer="json",
+                retry=False,
+                **message.properties,
+            )
+    except (OperationalError, OSError, *app.connection_for_write().connection_errors) as error:
+        raise RingFailed(f"{type(error).__name__}: {error}") from error
+
+
+def prepare_broker(conf: Any) -> None:
+    """Settings that keep a worker alive through trouble with its broker, where the user has not set them."""
+    if str(conf.broker_read_url or conf.broker_url or "").startswith(("redis", "sentinel")):
+        conf.broker_transport_options = {**REDIS_OPTIONS, **(conf.broker_transport_options or {})}
+        keep_worker_alive()
+    # Celery's default ends a worker after so many attempts to reach its broker.
+    if conf.broker_connection_max_retries == CELERYS_RETRIES:
+        conf.broker_connection_max_retries = None
+
+
+def keep_worker_alive() -> None:
+    """Patch kombu's Redis channel, once, and only in the version that needs it."""
+    if kombu.__version__ != BROKEN_KOMBU:
+        return
+    import redis.exceptions
+    from kombu.transport import redis as transport
+
+    channel: Any = transport.Channel
+    original = channel._connparams
+    if getattr(original, "checks_connection", False):
+        return
+
+    def _connparams(self: Any, asynchronous: bool = False) -> Any:
+        if getattr(self.connection, "client", None) is None:
+            raise redis.exceptions.ConnectionError("the broker connection is closed already")
+        return original(self, asynchronous)
+
+    _connparams.checks_connection = True  # type: ignore[attr-defined]
+    channel._connparams = _connparams

@@ -1,0 +1,92 @@
+"""Connections of a fleet process to Postgres, one borrowed for each call.
+
+Nothing is connected before the first call, and there are never more connections than calls at the same moment: two in a
+child of the prefork pool (one for its lease keeper), elsewhere at most one a thread or greenlet, and one. No statement
+is prepared on the server, so a pooler in transaction mode may be in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import dict_row
+
+from celeriac._sqlstates import refusal_in
+from celeriac.errors import ConnectionFailed, UnexpectedAnswer
+
+# A server that is gone without a word is noticed within seconds, not after hours. What the URL says goes first.
+PARAMETERS: Final[dict[str, Any]] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+    "application_name": "celeriac-fleet",
+}
+
+Row = dict[str, Any]
+
+
+class Database:
+    """Makes calls on whatever connection is free. One object a process: forget it in a fork's child."""
+
+    def __init__(self, url: str) -> None:
+        # SQLAlchemy's spelling of the same URL.
+        plain = url.replace("postgresql+psycopg://", "postgresql://", 1)
+        self._conninfo = make_conninfo(**(PARAMETERS | dict(conninfo_to_dict(plain))))
+        self._idle: list[psycopg.Connection[Row]] = []
+
+    def rows(self, statement: LiteralString, **values: Any) -> list[Row]:
+        """All rows of one statement, which is a transaction of its own and may be made twice.
+
+        Raises Refused when a function refused, ConnectionFailed when there is no answer, UnexpectedAnswer for the rest.
+        """
+        try:
+            kept = self._idle.pop()
+        except IndexError:
+            return self._call(self._connect(), statement, values)
+        try:
+            return self._call(kept, statement, values)
+        except ConnectionFailed:
+            # It may have been lost long ago, in a restart of the server, while nobody used it.
+            return self._call(self._connect(), statement, values)
+
+    def close(self) -> None:
+        """Close what nobody uses now."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _call(
+        self, connection: psycopg.Connection[Row], statement: LiteralString, values: Mapping[str, Any]
+    ) -> list[Row]:
+        try:
+            rows = connection.execute(statement, values).fetchall()
+        except psycopg.Error as error:
+            if refused := refusal_in(error):
+                self._idle.append(connection)
+                raise refused from None
+            connection.close()
+            self.close()  # the others were likely lost at the same time
+            raise _failure(error) from error
+        except (
+            BaseException
+        ):  # a time limit struck in the middle of the call: what comes next on this socket is unknown
+            connection.close()
+            raise
+        self._idle.append(connection)
+        return rows
+
+    def _connect(self) -> psycopg.Connection[Row]:
+        try:
+            return psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None, row_factory=dict_row)
+        except psycopg.Error as error:
+            raise ConnectionFailed(f"Postgres is not reached: {error}", sent=False) from error
+
+
+def _failure(error: psycopg.Error) -> ConnectionFailed | UnexpectedAnswer:
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return ConnectionFailed(f"no answer from Postgres: {error}", sent=True)
+    return UnexpectedAnswer(f"{type(error).__name__}: {error}")

@@ -1,0 +1,139 @@
+"""What fleets do when children, workers and brokers die, freeze, forget and stop."""
+
+import os
+import signal
+from collections.abc import Callable
+
+import psutil
+import redis
+from sqlalchemy import Connection, text
+
+from app.dev.processes import Process
+from app.dev.valkey import EmbeddedValkey
+from app.dev.waiting import wait_until
+from db import call
+from tests.fleet.conftest import StartFleet
+from tests.fleet.sights import all_completed, effects, enqueue, started, states, task
+
+OpenGate = Callable[[str], None]
+
+
+def test_a_task_whose_child_is_killed_is_taken_over_after_its_lease(
+    start_fleet: StartFleet, conn: Connection, database_url: str, open_gate: OpenGate
+) -> None:
+    fleet = start_fleet("prefork", FLEET_LEASE="1")
+    [task_id] = enqueue(database_url, "gated", {"gate": "open"})
+    [first] = started(conn)
+    os.kill(first.pid, signal.SIGKILL)
+    second = started(conn, 2)[1]
+    open_gate("open")
+    all_completed(conn, 1)
+    assert effects(conn) == {task_id: second.fencing_token}
+    assert second.fencing_token > first.fencing_token
+    assert task(conn, task_id).expirations == 1
+    assert fleet.is_running
+
+
+def test_a_task_whose_worker_is_killed_is_taken_over_by_another(
+    start_fleet: StartFleet, conn: Connection, database_url: str, open_gate: OpenGate
+) -> None:
+    doomed = start_fleet("threads", FLEET_LEASE="1")
+    [task_id] = enqueue(database_url, "gated", {"gate": "open"})
+    started(conn)
+    doomed.kill()
+    start_fleet("threads", FLEET_LEASE="1")
+    second = started(conn, 2)[1]
+    open_gate("open")
+    all_completed(conn, 1)
+    assert effects(conn) == {task_id: second.fencing_token}
+
+
+def test_the_outcome_of_a_worker_that_slept_past_its_lease_is_refused(
+    start_fleet: StartFleet, conn: Connection, database_url: str, open_gate: OpenGate
+) -> None:
+    sleeper = start_fleet("prefork", concurrency=1, FLEET_LEASE="1")
+    [task_id] = enqueue(database_url, "stubborn", {"gate": "open"})
+    started(conn)
+    sleeper.freeze()
+    start_fleet("prefork", concurrency=1, FLEET_LEASE="1")
+    second = started(conn, 2)[1]
+    open_gate("open")
+    all_completed(conn, 1)
+    sleeper.thaw()
+    sleeper.wait_for_output(f"the outcome of task {task_id} was refused")
+    assert task(conn, task_id).worker_id == "fleet2@test"
+    assert task(conn, task_id).fencing_token == second.fencing_token
+
+
+def test_a_lease_is_kept_for_as_long_as_the_handler_runs(
+    start_fleet: StartFleet, conn: Connection, database_url: str, open_gate: OpenGate
+) -> None:
+    start_fleet("prefork", FLEET_LEASE="1")
+    [task_id] = enqueue(database_url, "gated", {"gate": "open"})
+    started(conn)
+    first_end = task(conn, task_id).lock_expires_at
+    wait_until(lambda: (task(conn, task_id).lock_expires_at - first_end).total_seconds() > 1, what="extensions")
+    open_gate("open")
+    all_completed(conn, 1)
+    assert (task(conn, task_id).attempts, task(conn, task_id).expirations) == (1, 0)
+
+
+def test_a_handler_learns_that_its_task_was_canceled(
+    start_fleet: StartFleet, conn: Connection, database_url: str
+) -> None:
+    fleet = start_fleet("threads", FLEET_LEASE="1")
+    [task_id] = enqueue(database_url, "gated", {"gate": "never"})
+    started(conn)
+    call.one(conn, "cancel_task", task_id=task_id)
+    fleet.wait_for_output(f"the handler of task {task_id} stopped: celeriac.errors.Canceled")
+    assert states(conn) == {"CANCELED": 1}
+
+
+def test_a_flushed_broker_costs_no_task(
+    start_fleet: StartFleet, conn: Connection, database_url: str, valkey: EmbeddedValkey
+) -> None:
+    start_fleet("prefork", FLEET_SLICE_TASKS="1")
+    ids = enqueue(database_url, "mark", *[{}] * 100)
+    wait_until(lambda: states(conn)["COMPLETED"] >= 20, what="the middle")
+    valkey.flush()
+    all_completed(conn, 100, seconds=60)
+    assert set(effects(conn)) == set(ids)
+    assert {task(conn, task_id).attempts for task_id in ids} == {1}
+
+
+def test_a_warm_shutdown_finishes_what_runs_and_begins_nothing(
+    start_fleet: StartFleet, conn: Connection, database_url: str, redis_url: str, open_gate: OpenGate
+) -> None:
+    # A slice that would go on for long, if the child did not hear of the shutdown.
+    fleet = start_fleet("prefork", concurrency=1, FLEET_SLICE_SECONDS="60")
+    [running] = enqueue(database_url, "gated", {"gate": "open"})
+    started(conn)
+    waiting = enqueue(database_url, "mark", *[{}] * 5)
+    fleet.send(signal.SIGTERM)
+    fleet.wait_for_output("Warm shutdown")
+    open_gate("open")
+    assert fleet.wait() == 0
+    assert task(conn, running).state == "COMPLETED"
+    assert {(task(conn, task_id).state, task(conn, task_id).attempts) for task_id in waiting} == {("READY", 0)}
+    with redis.Redis.from_url(redis_url) as client:
+        assert client.llen("fleet") > 0  # the work that is left is rung for
+    start_fleet("prefork", concurrency=1)
+    all_completed(conn, 6)
+
+
+def test_no_connection_is_shared_with_a_child(
+    start_fleet: StartFleet, conn: Connection, database_url: str, dispatcher: Process
+) -> None:
+    fleet = start_fleet("prefork", concurrency=3)
+    enqueue(database_url, "gated", *[{"gate": "never"}] * 3)
+    children = {row.pid for row in started(conn, 3)}
+    assert len(children) == 3
+    sockets = [
+        connection.laddr
+        for process in (fleet.pid, *children)
+        for connection in psutil.Process(process).net_connections("inet")
+        if connection.raddr and connection.raddr.port == conn.engine.url.port
+    ]
+    assert len(sockets) == len(set(sockets))
+    workers = conn.execute(text("select count(*) from pg_stat_activity where application_name = 'celeriac-fleet'"))
+    assert workers.scalar_one() >= 4

@@ -1,0 +1,54 @@
+"""The connections of a fleet process."""
+
+import os
+
+import pytest
+from sqlalchemy import Connection, text
+
+from celeriac.celery._database import Database
+from celeriac.errors import ConnectionFailed, Invalid, UnexpectedAnswer
+
+MINE = "select pg_backend_pid() as pid"
+
+
+def test_calls_one_after_another_use_one_connection(fleet_url_db: str) -> None:
+    database = Database(fleet_url_db.replace("postgresql://", "postgresql+psycopg://"))
+    assert database.rows(MINE) == database.rows(MINE)
+    database.close()
+
+
+def test_a_connection_that_was_lost_while_idle_is_replaced_unnoticed(fleet_url_db: str, conn: Connection) -> None:
+    database = Database(fleet_url_db)
+    [before] = database.rows(MINE)
+    conn.execute(text("select pg_terminate_backend(:pid, 5000)"), before)
+    assert database.rows(MINE) != [before]
+    database.close()
+
+
+def test_a_refusal_is_raised_as_ours_and_keeps_the_connection(fleet_url_db: str) -> None:
+    database = Database(fleet_url_db)
+    before = database.rows(MINE)
+    with pytest.raises(Invalid, match="name"):
+        database.rows("select celeriac.register_task_type(name => '')")
+    assert database.rows(MINE) == before
+    database.close()
+
+
+def test_a_fault_is_told_from_an_outage(fleet_url_db: str) -> None:
+    database = Database(fleet_url_db)
+    with pytest.raises(UnexpectedAnswer):
+        database.rows("select nonsense")
+    with pytest.raises(ConnectionFailed):
+        Database("postgresql://127.0.0.1:1/nowhere").rows(MINE)
+
+
+def test_a_forgotten_connection_in_a_child_of_a_fork_leaves_that_of_the_parent_alone(fleet_url_db: str) -> None:
+    database = Database(fleet_url_db)
+    before = database.rows(MINE)
+    child = os.fork()
+    if child == 0:
+        del database._idle[:]
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert database.rows(MINE) == before
+    database.close()
