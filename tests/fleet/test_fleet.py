@@ -8,6 +8,7 @@ import pytest
 import redis
 from sqlalchemy import Connection, text
 
+from app.dev.processes import Process
 from app.dev.waiting import wait_until
 from celeriac import NewTask, enqueue_many
 from tests.fleet.conftest import StartFleet
