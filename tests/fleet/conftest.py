@@ -39,9 +39,9 @@ def start_fleet(
     numbers = itertools.count(1)
     running: list[Process] = []
 
-    def start_one(pool: str, *, concurrency: int = 2, **environment: str) -> Process:
+    def start_one(pool: str, *more: str, concurrency: int = 2, **environment: str) -> Process:
         name = f"fleet{next(numbers)}"
-        options = [f"--pool={pool}", f"--concurrency={concurrency}", f"--hostname={name}@test", "--queues=fleet"]
+        options = [f"--pool={pool}", f"--concurrency={concurrency}", f"--hostname={name}@test", "--queues=fleet", *more]
         process = Process(
             [console_command("celery"), "-A", "fleet_app", "worker", "--loglevel=INFO", "--without-mingle", *options],
             tmp_path / f"{name}.log",
