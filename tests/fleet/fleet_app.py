@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 
 import psycopg
 from celery import Celery
@@ -55,6 +56,13 @@ def stubborn(ctx: TaskContext) -> None:
     wait_for_gate(ctx, stubborn=True)
 
 
+@task("patient", lease=30, queue="fleet")
+def patient(ctx: TaskContext) -> None:
+    started(ctx)
+    while not Path(ctx.variables["file"]).exists():
+        time.sleep(0.02)
+
+
 @task("moody", retry=RetryPolicy(attempts=3, first=0, cap=0), queue="fleet")
 def moody(ctx: TaskContext) -> object:
     match ctx.variables["mood"]:
@@ -74,7 +82,7 @@ def moody(ctx: TaskContext) -> object:
 install(
     app,
     database_url=os.environ["FLEET_DATABASE_URL"],
-    tasks=[mark, gated, stubborn, moody],
+    tasks=[mark, gated, stubborn, patient, moody],
     slice_tasks=int(os.environ["FLEET_SLICE_TASKS"]),
     slice_seconds=float(os.environ["FLEET_SLICE_SECONDS"]),
 )

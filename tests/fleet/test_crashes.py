@@ -3,15 +3,18 @@
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import redis
 from sqlalchemy import Connection, text
 
+from app.dev.postgres import EmbeddedPostgres
 from app.dev.valkey import EmbeddedValkey
 from app.dev.waiting import wait_until
 from db import call
 from tests.fleet.conftest import StartFleet
 from tests.fleet.sights import all_completed, effects, enqueue, started, states, task
+from tests.workers.probes import answers
 
 OpenGate = Callable[[str], None]
 
@@ -97,6 +100,23 @@ def test_a_flushed_broker_costs_no_task(
     all_completed(conn, 100, seconds=60)
     assert set(effects(conn)) == set(ids)
     assert {task(conn, task_id).attempts for task_id in ids} == {1}
+
+
+def test_an_outcome_is_reported_when_postgres_is_back(
+    start_fleet: StartFleet, conn: Connection, database_url: str, postgres: EmbeddedPostgres, tmp_path: Path
+) -> None:
+    fleet = start_fleet("threads")
+    [task_id] = enqueue(database_url, "patient", {"file": str(tmp_path / "go")})
+    started(conn)
+    postgres.stop()
+    (tmp_path / "go").touch()
+    fleet.wait_for_output(f"the report on task {task_id} is repeated")
+    postgres.start()
+    wait_until(lambda: answers(conn), what="Postgres")
+    all_completed(conn, 1)
+    assert task(conn, task_id).attempts == 1
+    enqueue(database_url, "mark", {})
+    all_completed(conn, 2)
 
 
 def test_a_warm_shutdown_finishes_what_runs_and_begins_nothing(

@@ -36,7 +36,7 @@ def test_a_worker_that_starts_makes_its_types_and_itself_known(start_fleet: Star
     assert [tuple(row) for row in types if row.name == "mark"] == [("mark", 30_000, "celery", "fleet")]
     workers = conn.execute(text("select worker_id, kind, task_types, versions from celeriac.live_workers")).all()
     assert [(worker.worker_id, worker.kind) for worker in workers] == [("fleet1@test", "fleet")]
-    assert set(workers[0].task_types) == {"mark", "gated", "stubborn", "moody"}
+    assert set(workers[0].task_types) == {"mark", "gated", "stubborn", "patient", "moody"}
 
 
 def test_priority_binds_at_the_fetch(
