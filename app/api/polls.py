@@ -52,13 +52,14 @@ class Taken:
 
 async def fetch_patiently(call: Call, wanted: Wanted, wait_seconds: float) -> Taken:
     """Tasks under a lease; none when there was no work until `wait_seconds` were over."""
-    if wait_seconds == 0:
-        return Taken(await _claim(call, wanted, place=None), waited_ms=0)
-    kind = (wanted.task_types, wanted.versions)
-    place = Place(wanted.task_types, wanted.max_tasks, kind, picky=wanted.versions is not None)
     began_at = time.monotonic()
-    async with _waiting(call, place):
-        tasks, claimed_at = await _claim_or_wait(call, wanted, place, began_at + wait_seconds)
+    if wait_seconds == 0:
+        tasks, claimed_at = await _claim(call, wanted, place=None)
+    else:
+        kind = (wanted.task_types, wanted.versions)
+        place = Place(wanted.task_types, wanted.max_tasks, kind, picky=wanted.versions is not None)
+        async with _waiting(call, place):
+            tasks, claimed_at = await _claim_or_wait(call, wanted, place, began_at + wait_seconds)
     return Taken(tasks, waited_ms=int((claimed_at - began_at) * 1000))
 
 
@@ -67,8 +68,7 @@ async def _claim_or_wait(call: Call, wanted: Wanted, place: Place, deadline: flo
     hub = call.parts.hub
     claimed_at = time.monotonic()
     while not hub.closed and not place.client_gone:
-        claimed_at = time.monotonic()
-        tasks = await _claim(call, wanted, place)
+        tasks, claimed_at = await _claim(call, wanted, place)
         hub.settle(place, len(tasks))
         if tasks and place.client_gone:
             await _give_back(call, wanted.worker_id, tasks)
@@ -79,11 +79,13 @@ async def _claim_or_wait(call: Call, wanted: Wanted, place: Place, deadline: flo
     return (), claimed_at
 
 
-async def _claim(call: Call, wanted: Wanted, place: Place | None) -> Sequence[Row[Any]]:
+async def _claim(call: Call, wanted: Wanted, place: Place | None) -> tuple[Sequence[Row[Any]], float]:
+    """Tasks, and when (monotonic seconds) there was a connection to ask for them: no lease began before."""
     async with call.parts.database.connection() as connection:
+        claimed_at = time.monotonic()
         if place is not None and place.client_gone:  # it may have left while we waited for the connection
-            return ()
-        return await authority.arows(
+            return (), claimed_at
+        tasks = await authority.arows(
             connection,
             "fetch_tasks",
             worker_id=wanted.worker_id,
@@ -93,6 +95,7 @@ async def _claim(call: Call, wanted: Wanted, place: Place | None) -> Sequence[Ro
             versions=None if wanted.versions is None else Json(wanted.versions),
             **call.rights,
         )
+        return tasks, claimed_at
 
 
 async def _ask_again(call: Call, wanted: Wanted) -> None:

@@ -6,9 +6,11 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from sqlalchemy import Connection, event, text
 
@@ -222,6 +224,28 @@ async def test_a_process_that_stops_sends_its_polls_home_empty(settings: Setting
             answers = await asyncio.gather(*polls)
             await client.aclose()
     assert [(answer.status_code, answer.json()) for answer in answers] == [(200, [])] * 20
+
+
+@pytest.mark.parametrize("wait_ms", [0, 30_000])
+async def test_a_lease_does_not_begin_before_there_is_a_connection(
+    settings: Settings, keys: Keys, conn: Connection, database_url: str, wait_ms: int
+) -> None:
+    """Else a worker that counts cautiously throws fresh leases away whenever connections are short."""
+    twin = {"task_type": "other", "idempotency_key": "k"}
+    with serving(replace(settings, database_pool=1)) as served, psycopg.connect(database_url) as holder:
+        async with served.async_client(keys.make()) as client:
+            await client.post("/v1/tasks", json={"task_type": "mail"})
+            holder.execute("select celeriac.enqueue_tasks(%s::jsonb)", [json.dumps([twin])])
+            blocked = asyncio.create_task(client.post("/v1/tasks", json=twin))
+            while not conn.execute(text("select from pg_locks where not granted")).all():
+                await asyncio.sleep(0.01)
+            poll = asyncio.create_task(client.post(FETCH, json=ask(["mail"], wait_ms)))
+            await asyncio.sleep(0.5)
+            holder.rollback()
+            assert (await blocked).status_code == 201
+            answer = await poll
+    assert len(answer.json()) == 1
+    assert int(answer.headers["Celeriac-Waited-Ms"]) > 300
 
 
 class TestAThousandPolls:
