@@ -8,7 +8,7 @@ ENVIRONMENT := .venv/.made
 
 export PYTHON
 
-.PHONY: help demo test check bench up lock clean
+.PHONY: help demo test check proof bench up lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -25,6 +25,9 @@ check: $(ENVIRONMENT)  ## lint, format, types, import contracts, docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/house/test_docs.py tests/house/test_layout.py
+
+proof: $(ENVIRONMENT)  ## the state machine's proof in its long form (about an hour)
+	PROOF_EXAMPLES=2000 PROOF_STEPS=80 PROOF_WHOLE=1 $(BIN)/python -m pytest tests/proof -n $(TEST_PROCESSES) --dist loadfile --timeout 7200 $(ARGS)
 
 bench: $(ENVIRONMENT)  ## measure; results as JSON in benchmarks/results
 	$(BIN)/python -m benchmarks $(ARGS)
