@@ -26,7 +26,7 @@ check: $(ENVIRONMENT)  ## lint, format, types, import contracts, docs
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/house/test_docs.py tests/house/test_layout.py
 
-proof: $(ENVIRONMENT)  ## the state machine's proof in its long form (about an hour)
+proof: $(ENVIRONMENT)  ## the state machine's proof in its long form (about half an hour)
 	PROOF_EXAMPLES=2000 PROOF_STEPS=80 PROOF_WHOLE=1 $(BIN)/python -m pytest tests/proof -n $(TEST_PROCESSES) --dist loadfile --timeout 7200 $(ARGS)
 
 bench: $(ENVIRONMENT)  ## measure; results as JSON in benchmarks/results
