@@ -77,6 +77,7 @@ class Life:
         self._keeping: asyncio.Task[None] | None = None
         self._reporting = False
         self._reported = False
+        self._end_noted = False
 
     async def run(self) -> None:
         """Run the handler to its end and report what came of it, extending the lease meanwhile."""
@@ -92,6 +93,7 @@ class Life:
 
     async def release(self) -> None:
         """Tell the handler to stop and give the task back: READY at once, and the attempt does not count."""
+        self._end_noted = True
         self.lease.end(LeaseLost("the worker has shut down and given the task back", task_id=self._task.task_id))
         if self._keeping is not None:
             self._keeping.cancel()
@@ -139,6 +141,10 @@ class Life:
         self._means.tally.count(extended=1)
 
     def _lost(self, reason: Conflict | NotFound) -> None:
+        """End the lease, and note it once, whoever found out first."""
+        if self._end_noted:
+            return
+        self._end_noted = True
         log.warning("task %s is no longer ours: %s", self._task.task_id, reason)
         self.lease.end(reason)
         if isinstance(reason, Canceled):
@@ -149,6 +155,8 @@ class Life:
     async def _report(self, outcome: Outcome) -> None:
         """Tell the server what the attempt came to. A late outcome is sent, too: the server is the judge."""
         if isinstance(outcome, Stopped):
+            if self.lease.ended is not None:
+                self._lost(self.lease.ended)
             log.info("the handler of task %s stopped: %s", self._task.task_id, outcome.reason)
             return
         try:

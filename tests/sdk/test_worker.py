@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.dev.waiting import wait_until
-from celeriac import Canceled, Client, Fatal, LeaseLost, Retry, TaskContext, Worker
+from celeriac import Canceled, Client, Fatal, LeaseLost, Retry, TaskContext, Worker, _clock
 from tests.sdk.conftest import Book
 
 MakeWorker = Callable[..., Worker]
@@ -294,6 +294,24 @@ def test_a_result_that_comes_after_the_lease_was_lost_is_refused_and_counted(
     assert book.result(task_id) == {"by": 2}
     assert (worker.stats.completed, worker.stats.failed) == (1, 0)
     assert f"the outcome of task {task_id} was refused" in caplog.text
+
+
+def test_a_lost_lease_is_counted_also_when_its_handler_finds_out_first(
+    client: Client, make_worker: MakeWorker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, really = make_worker(lease_seconds=60), _clock.now
+
+    @worker.task("media.copy")
+    def copy(task: TaskContext) -> None:
+        # As after a sleep of the machine: the next extension is due in 20 s of the event loop's time.
+        monkeypatch.setattr(_clock, "now", lambda: really() + 61)
+        task.check()
+
+    task_id = client.enqueue_task("media.copy").task_id
+    with caplog.at_level(logging.WARNING, "celeriac.worker"):
+        worker.start()
+        wait_until(lambda: worker.stats.leases_lost == 1, what="the lost lease to be counted")
+    assert f"task {task_id} is no longer ours" in caplog.text
 
 
 def test_the_log_of_a_task_names_it(
