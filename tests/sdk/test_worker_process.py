@@ -23,7 +23,7 @@ def test_a_killed_worker_loses_its_lease_and_another_one_does_the_task(
     first = start_program("copier", behaviour="until_told", worker={"lease_seconds": 1})
     started(first)
     first.kill()
-    second = start_program("copier", behaviour="until_told", worker={"lease_seconds": 1})
+    second = start_program("copier", behaviour="until_told", worker={"lease_seconds": 5})
     (tmp_path / "go").touch()
     book.wait_for_state(task_id, "COMPLETED")
     second.stop()
@@ -111,7 +111,7 @@ def test_a_worker_frozen_in_a_poll_does_not_begin_what_came_meanwhile(
 
 def test_a_lease_is_kept_while_handlers_burn_the_cpu(client: Client, start_program: StartProgram, book: Book) -> None:
     ids = [client.enqueue_task("copy").task_id for _ in range(2)]
-    start_program("copier", behaviour="burn", seconds=4, worker={"lease_seconds": 1, "concurrency": 2})
+    start_program("copier", behaviour="burn", seconds=7, worker={"lease_seconds": 3, "concurrency": 2})
     for task_id in ids:
         book.wait_for_state(task_id, "COMPLETED", seconds=60)
         task = book.task(task_id)
