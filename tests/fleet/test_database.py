@@ -5,7 +5,7 @@ import os
 import pytest
 from sqlalchemy import Connection, text
 
-from celeriac.celery._database import Database
+from celeriac.durable._database import Database
 from celeriac.errors import ConnectionFailed, Invalid, UnexpectedAnswer
 
 MINE = "select pg_backend_pid() as pid"

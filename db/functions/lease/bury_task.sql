@@ -8,4 +8,5 @@ begin
            fencing_token = held.fencing_token, worker_id = held.lease_owner, principal = held.lease_principal,
            attempts = held.attempts, expirations = held.expirations
      where t.id = held.task_id;
+    perform celeriac.free_slot(held), celeriac.conclude_task(held.task_id, held.resumed);
 end $$;

@@ -14,6 +14,7 @@ begin
            set state = 'READY', expirations = lost.expirations,
                lease_owner = null, lease_principal = null, leased_at = null, lease_expires_at = null, reap_at = null
          where q.task_id = lost.task_id;
+        perform celeriac.free_slot(lost);
     end if;
     perform celeriac.write_history(moment, lost.task_id, 'lease_lost', lost.fencing_token, lost.attempts, lost.leased_at,
                 lost.lease_owner, lost.lease_principal,

@@ -9,7 +9,7 @@ set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off 
 declare
     moment timestamptz := celeriac.now();
     me text := coalesce(release_task.principal, session_user);
-    held record;
+    held celeriac.queue;
 begin
     perform celeriac.check_name(release_task.worker_id, 'worker_id');
     select q.* into held
@@ -22,10 +22,11 @@ begin
        for update;
     if found then
         update celeriac.queue q
-           set state = 'READY', attempts = q.attempts - 1,
+           set state = 'READY', attempts = q.attempts - 1, resumed = true,
                lease_owner = null, lease_principal = null, leased_at = null, lease_expires_at = null, reap_at = null
          where q.task_id = held.task_id;
-        perform celeriac.write_history(moment, held.task_id, 'released', held.fencing_token, held.attempts, held.leased_at,
+        perform celeriac.free_slot(held),
+                celeriac.write_history(moment, held.task_id, 'released', held.fencing_token, held.attempts, held.leased_at,
                                        release_task.worker_id, me, '{}'),
                 celeriac.ring(array[held.task_type]);
     elsif (celeriac.past_write(release_task.task_id, 'released', release_task.worker_id, release_task.fencing_token, me, only_types)).task_id is null then

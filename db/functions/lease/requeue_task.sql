@@ -7,6 +7,7 @@ begin
            retries = requeue_task.retries,
            lease_owner = null, lease_principal = null, leased_at = null, lease_expires_at = null, reap_at = null
      where q.task_id = held.task_id;
+    perform celeriac.free_slot(held);
     if due_at <= moment then
         perform celeriac.ring(array[held.task_type]);
     end if;

@@ -14,5 +14,6 @@ begin
     end if;
     perform celeriac.write_history(moment, end_canceled.task_id, 'canceled', hot.fencing_token, hot.attempts, hot.leased_at,
                 hot.lease_owner, end_canceled.principal, jsonb_build_object('reason', why, 'was', coalesce(hot.state, 'WAITING')));
+    perform celeriac.free_slot(hot), celeriac.conclude_task(end_canceled.task_id, coalesce(hot.resumed, true));
     return true;
 end $$;

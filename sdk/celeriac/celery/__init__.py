@@ -11,9 +11,9 @@
 Needs `celeriac[celery]`. What a handler may raise (Retry, Fatal) and how tasks are enqueued is in `celeriac`.
 """
 
-from celeriac.celery._declaration import DurableTask, RetryPolicy, task
 from celeriac.celery._fleet import Fleet
 from celeriac.celery._install import install
 from celeriac.context import TaskContext
+from celeriac.durable._declaration import DurableTask, RetryPolicy, task
 
 __all__ = ["DurableTask", "Fleet", "RetryPolicy", "TaskContext", "install", "task"]

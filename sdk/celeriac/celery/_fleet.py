@@ -18,13 +18,13 @@ from typing import Any
 from celeriac import _clock
 from celeriac._lease import Lease
 from celeriac._stats import WorkerStats
-from celeriac.celery import _attempt
-from celeriac.celery._authority import Authority
 from celeriac.celery._broker import RingFailed, ring
-from celeriac.celery._database import Database
-from celeriac.celery._keeper import LeaseKeeper
-from celeriac.celery._roster import Roster
-from celeriac.celery._tally import SharedTally
+from celeriac.durable import _attempt
+from celeriac.durable._authority import Authority
+from celeriac.durable._database import Database
+from celeriac.durable._keeper import LeaseKeeper
+from celeriac.durable._roster import Roster
+from celeriac.durable._tally import SharedTally
 from celeriac.errors import CeleriacError
 
 log = logging.getLogger("celeriac.fleet")

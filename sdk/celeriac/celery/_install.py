@@ -9,10 +9,10 @@ from celery import Celery, Task
 from celery.signals import celeryd_init, worker_shutting_down
 
 from celeriac.celery._broker import RING_TASK, prepare_broker
-from celeriac.celery._declaration import DurableTask
 from celeriac.celery._enrolment import enrolment_step
 from celeriac.celery._fleet import Fleet, Slice
-from celeriac.celery._roster import Roster
+from celeriac.durable._declaration import DurableTask
+from celeriac.durable._roster import Roster
 
 FLEET: Final = "celeriac_fleet"
 """Where an app keeps its Fleet."""

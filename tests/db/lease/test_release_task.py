@@ -13,7 +13,7 @@ def test_the_task_is_ready_in_its_old_place_and_the_attempt_is_given_back(clerk:
     answer = clerk.release(task)
     assert (answer.task_id, answer.state) == (first, "READY")
     assert ready is not None
-    assert clerk.queue(first) == ready | {"fencing_token": task.fencing_token}
+    assert clerk.queue(first) == ready | {"fencing_token": task.fencing_token, "resumed": True}
     (again,) = clerk.fetch(worker_id="w2")
     assert (again.task_id, again.attempt, again.retries) == (first, 1, 3)
 

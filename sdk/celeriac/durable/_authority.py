@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from celeriac import _clock, _json
 from celeriac._lease import Lease
-from celeriac.celery._database import Database
-from celeriac.celery._declaration import DurableTask
+from celeriac.durable._database import Database
+from celeriac.durable._declaration import DurableTask
 from celeriac.values import BatchResult, Completion, Failure, Task, milliseconds, read
 
 # Times as RFC 3339 text and JSON as text: no loader that the process has set for them has a say.

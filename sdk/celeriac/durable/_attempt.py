@@ -8,10 +8,10 @@ from typing import Final
 from celeriac._backoff import Backoff
 from celeriac._lease import Lease
 from celeriac._outcome import error_text, sendable
-from celeriac.celery._authority import Authority
-from celeriac.celery._declaration import Handler
-from celeriac.celery._tally import SharedTally
 from celeriac.context import TaskContext
+from celeriac.durable._authority import Authority
+from celeriac.durable._declaration import Handler
+from celeriac.durable._tally import SharedTally
 from celeriac.errors import (
     CeleriacError,
     Conflict,

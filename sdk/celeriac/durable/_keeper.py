@@ -15,8 +15,8 @@ from typing import Final
 
 from celeriac import _clock
 from celeriac._lease import Lease
-from celeriac.celery._authority import Authority
-from celeriac.celery._tally import SharedTally
+from celeriac.durable._authority import Authority
+from celeriac.durable._tally import SharedTally
 from celeriac.errors import Canceled, CeleriacError, Conflict, LeaseLost, NotFound
 
 log = logging.getLogger("celeriac.fleet")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from celeriac.celery._declaration import DurableTask
+from celeriac.durable._declaration import DurableTask
 
 
 class Roster:

@@ -1,0 +1,18 @@
+-- hold_lease: the queue row of a task, locked, if this very worker holds it now; else refuses and says why.
+-- Every write under a lease begins here: nobody can take the lease away until the transaction ends.
+create or replace function celeriac.hold_lease(task_id uuid, worker_id text, fencing_token bigint) returns celeriac.queue
+language plpgsql volatile as $$
+declare
+    held celeriac.queue;
+begin
+    select q.* into held from celeriac.queue q
+     where q.task_id = hold_lease.task_id
+       and q.state = 'LOCKED' and q.lease_expires_at > celeriac.now()
+       and q.lease_owner = hold_lease.worker_id and q.lease_principal = session_user
+       and q.fencing_token = hold_lease.fencing_token
+       for update;
+    if not found then
+        perform celeriac.refuse_write(hold_lease.task_id, hold_lease.worker_id, hold_lease.fencing_token, session_user, null);
+    end if;
+    return held;
+end $$;

@@ -1,0 +1,220 @@
+-- Durable tasks: what a task has done so far (step, operation), what it waits for (waiting, wait), what can be sent to it
+-- (signal), what must be undone (compensation, saga), what a person must look at (incident); schedules and limits.
+
+-- How many tasks of one concurrency key may be held at once, and how many of the type may be handed out in rate_ms.
+alter table celeriac.task_type
+    add column concurrency integer check (concurrency between 1 and 10000),
+    add column rate_tasks  integer check (rate_tasks between 1 and 1000000),
+    add column rate_ms     bigint  check (rate_ms between 1 and 2592000000),
+    add constraint rate_has_a_period check ((rate_tasks is null) = (rate_ms is null));
+
+alter table celeriac.task
+    add column concurrency_key text;
+
+-- BLOCKED: ready, but its concurrency key has no free slot; the one who frees a slot makes it READY.
+-- resumed: it may have steps to replay. undoing: it is being undone, and ends FAILED or CANCELED.
+alter table celeriac.queue
+    add column resumed boolean not null default false,
+    add column undoing boolean not null default false,
+    add column concurrency_key text,
+    drop constraint known_state,
+    add constraint known_state check (state in ('READY', 'SCHEDULED', 'LOCKED', 'BLOCKED')),
+    add constraint blocked_has_a_key check (state <> 'BLOCKED' or concurrency_key is not null);
+create index queue_blocked on celeriac.queue (task_type, concurrency_key, (-priority), turn_at, task_id) where state = 'BLOCKED';
+
+alter table celeriac.history
+    drop constraint history_kind_check,
+    add constraint history_kind_check check (kind in (
+        'failed', 'lease_lost', 'released', 'suspended', 'canceled', 'redriven', 'refused',
+        'woken', 'incident', 'resolved', 'undoing', 'undone'));
+
+-- What a task has done: one row a durable call that has come to its end. `branch` is empty for the handler itself, else
+-- the path of the ctx.gather that the call is in; `ordinal` counts the durable calls of a branch from 1.
+-- A result of SQL null is None; error is set when the step failed for good and the handler went on without it.
+create table celeriac.step (
+    task_id       uuid        not null,
+    recorded_at   timestamptz not null,
+    fencing_token bigint,
+    ordinal       integer     not null check (ordinal >= 1),
+    branch        text        not null collate "C",
+    kind          text        not null check (kind in ('step', 'operation', 'transaction', 'signal', 'timer', 'task', 'enqueue')),
+    name          text        not null,
+    result        jsonb,
+    error         text,
+    primary key (task_id, branch, ordinal)
+);
+
+-- The ledger: a step with an effect outside. STARTED is written before the effect; an attempt without a result is
+-- reconciled: DONE, NOT_DONE (may be begun again), or UNKNOWN, which a person must decide.
+create table celeriac.operation (
+    id            uuid        primary key,
+    task_id       uuid        not null,
+    started_at    timestamptz not null,
+    ended_at      timestamptz,
+    fencing_token bigint      not null,
+    ordinal       integer     not null,
+    attempt       integer     not null check (attempt >= 1),
+    branch        text        not null collate "C",
+    name          text        not null,
+    state         text        not null check (state in ('STARTED', 'DONE', 'NOT_DONE', 'UNKNOWN', 'FAILED')),
+    plan          jsonb,
+    result        jsonb,
+    error         text,
+    unique (task_id, branch, ordinal),
+    constraint ended_when_settled check ((ended_at is not null) = (state <> 'STARTED'))
+) with (fillfactor = 70);
+create index operation_unknown on celeriac.operation (id) where state = 'UNKNOWN';
+
+-- A task that waits: what its queue row held. It has no worker, no lease and no slot. Exactly the tasks in state WAITING.
+create table celeriac.waiting (
+    task_id       uuid        primary key,
+    since         timestamptz not null,
+    turn_at       timestamptz not null,
+    version       integer     not null,
+    priority      integer     not null,
+    payload_bytes integer     not null,
+    retries       integer     not null,
+    attempts      integer     not null,
+    expirations   integer     not null,
+    undoing       boolean     not null
+);
+
+-- What it waits for. Armed while it waits; disarmed when something else woke it, so that the time-out stays what it was.
+create table celeriac.wait (
+    task_id     uuid        not null,
+    since       timestamptz not null,
+    until       timestamptz,
+    child_id    uuid,
+    incident_id uuid,
+    ordinal     integer     not null,
+    branch      text        not null collate "C",
+    kind        text        not null check (kind in ('signal', 'timer', 'task', 'incident')),
+    name        text        not null,
+    topic       text,
+    key         text,
+    armed       boolean     not null,
+    primary key (task_id, branch, ordinal),
+    constraint known_by_kind check (
+        case kind when 'signal' then topic is not null and key is not null
+                  when 'timer' then until is not null
+                  when 'task' then child_id is not null
+                  else incident_id is not null end)
+) with (fillfactor = 80);
+create index wait_signal on celeriac.wait (topic, key, since, task_id) where armed and topic is not null;
+create index wait_due on celeriac.wait (until, task_id) where armed and until is not null;
+create index wait_child on celeriac.wait (child_id) where armed and child_id is not null;
+
+-- A durable, named fact. Key '' is no key. One that nobody waits for is kept until it expires; a broadcast is for every
+-- task that waits for it until then, once each (signal_receipt).
+create table celeriac.signal (
+    id         uuid        primary key,
+    sent_at    timestamptz not null,
+    expires_at timestamptz not null,
+    taken_at   timestamptz,
+    taken_by   uuid,
+    broadcast  boolean     not null,
+    topic      text        not null collate "C",
+    key        text        not null collate "C",
+    dedupe_id  text        collate "C",
+    sender     text        not null,
+    payload    jsonb
+);
+create index signal_kept on celeriac.signal (topic, key, id) where taken_at is null;
+create unique index signal_once on celeriac.signal (topic, key, dedupe_id) where dedupe_id is not null;
+create index signal_expiry on celeriac.signal (expires_at);
+create table celeriac.signal_receipt (
+    signal_id uuid        not null references celeriac.signal (id) on delete cascade,
+    task_id   uuid        not null,
+    taken_at  timestamptz not null,
+    primary key (signal_id, task_id)
+);
+
+-- Who asked for a task from inside another.
+create table celeriac.child (
+    task_id   uuid primary key,
+    parent_id uuid not null
+);
+create index child_of on celeriac.child (parent_id);
+
+-- What must be undone if the task fails for good, in the order in which it was registered (before its step began).
+create table celeriac.compensation (
+    task_id       uuid        not null,
+    number        integer     not null check (number >= 1),
+    ordinal       integer     not null,
+    branch        text        not null collate "C",
+    name          text        not null,
+    state         text        not null default 'REGISTERED' check (state in ('REGISTERED', 'DONE', 'SKIPPED')),
+    error         text,
+    registered_at timestamptz not null,
+    ended_at      timestamptz,
+    primary key (task_id, number),
+    unique (task_id, branch, ordinal),
+    constraint ended_when_settled check ((ended_at is not null) = (state <> 'REGISTERED'))
+);
+
+-- A task that is, or was, being undone: why, and how it will have ended. One row a task: a rollback begins once.
+create table celeriac.saga (
+    task_id  uuid        primary key,
+    cause    text        not null check (cause in ('failed', 'canceled')),
+    error    text,
+    began_at timestamptz not null,
+    ended_at timestamptz
+);
+
+-- Something that a person must look at; the task stays where it is.
+create table celeriac.incident (
+    id           uuid        primary key,
+    task_id      uuid        not null,
+    created_at   timestamptz not null,
+    resolved_at  timestamptz,
+    operation_id uuid,
+    ordinal      integer,
+    branch       text,
+    kind         text        not null check (kind in ('operation_unknown', 'other_code', 'undo_failed')),
+    name         text,
+    message      text        not null,
+    detail       jsonb       not null default '{}',
+    resolution   text,
+    resolved_by  text
+);
+create index incident_open on celeriac.incident (id) where resolved_at is null;
+create index incident_of on celeriac.incident (task_id);
+
+-- The slots of a concurrency key that are taken. The primary key is what makes a limit exact.
+create table celeriac.slot (
+    task_type text    not null,
+    key       text    not null,
+    number    integer not null check (number >= 1),
+    task_id   uuid    not null unique,
+    primary key (task_type, key, number)
+);
+
+-- When a rate-limited type may hand out its next task.
+create table celeriac.rate (
+    task_type text        primary key,
+    next_at   timestamptz not null
+) with (fillfactor = 50);
+
+-- When to enqueue what. cron with a time zone, or an interval from an anchor; slots are the times that it names.
+create table celeriac.schedule (
+    name         text        primary key,
+    next_at      timestamptz,
+    last_slot_at timestamptz,
+    anchor_at    timestamptz not null,
+    created_at   timestamptz not null,
+    updated_at   timestamptz not null,
+    interval_ms  bigint      check (interval_ms between 1000 and 3155760000000),
+    fired        bigint      not null default 0,
+    missed       bigint      not null default 0,
+    last_task_id uuid,
+    paused       boolean     not null default false,
+    catch_up     text        not null default 'one' check (catch_up in ('one', 'all', 'none')),
+    cron         text,
+    time_zone    text,
+    task         jsonb       not null,
+    principal    text        not null,
+    error        text,
+    constraint cron_or_interval check ((cron is null) <> (interval_ms is null)),
+    constraint cron_has_a_zone check ((cron is null) = (time_zone is null))
+);
+create index schedule_due on celeriac.schedule (next_at, name) where not paused and next_at is not null;

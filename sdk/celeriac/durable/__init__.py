@@ -1,0 +1,1 @@
+"""Durable tasks: what they are, and how one attempt at one is made, whoever carries it."""
