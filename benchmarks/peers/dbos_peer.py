@@ -1,0 +1,34 @@
+"""DBOS Transact: a durable workflow on a queue. Usage: dbos_peer.py prepare|enqueue|work URL COUNT NAME."""
+
+import sys
+import threading
+
+from dbos import DBOS
+
+verb, url, count, name = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+DBOS(
+    config={
+        "name": "bench",
+        "system_database_url": url,
+        "run_admin_server": False,
+        "log_level": "ERROR",
+        "application_version": "1",
+        "executor_id": name,
+    }
+)
+
+
+@DBOS.workflow()
+def noop(number: int) -> dict[str, bool]:
+    return {"ok": True}
+
+
+DBOS.launch()
+DBOS.register_queue("bench")
+if verb == "work":
+    threading.Event().wait()
+if verb == "enqueue":
+    queue = DBOS.retrieve_queue("bench")
+    for number in range(count):
+        queue.enqueue(noop, number)
+DBOS.destroy()
