@@ -24,13 +24,20 @@ from celeriac.values import (
     ExtendedLease,
     FailedAttempt,
     Failure,
+    IncidentPage,
     NewTask,
+    OperationPage,
+    ResolvedIncident,
+    ResolvedOperation,
+    SentSignal,
+    StepPage,
     Task,
     TaskOptions,
     TaskPage,
     TaskState,
     milliseconds,
     read,
+    signal_fields,
     without_none,
 )
 
@@ -231,7 +238,7 @@ def list_tasks(
     cursor: str | None = None,
 ) -> Request[TaskPage]:
     """A page of tasks; `sort` is created_at or -created_at, `state` one of READY, SCHEDULED, LOCKED, …"""
-    filters = without_none(
+    query = _query(
         task_type=task_type,
         state=state,
         business_key=business_key,
@@ -240,13 +247,23 @@ def list_tasks(
         limit=limit,
         cursor=cursor,
     )
-    query = {name: str(value) for name, value in filters.items()}
     return Request("GET", "/v1/tasks", lambda answer: read(TaskPage, answer.json), query=query, repeatable=True)
 
 
-def cancel_task(task_id: str, *, reason: str | None = None) -> Request[TaskState]:
-    """Cancel an open task; whoever holds it is told. Twice is answered the same; an ended task is refused."""
-    return _manage(f"{_segment(task_id)}/cancel", without_none(reason=reason), repeatable=True)
+def list_steps(task_id: str, *, limit: int | None = None, cursor: str | None = None) -> Request[StepPage]:
+    """A page of what a durable task has done so far, in the order of its code, with the results."""
+    query = _query(limit=limit, cursor=cursor)
+    path = f"/v1/tasks/{_segment(task_id)}/steps"
+    return Request("GET", path, lambda answer: read(StepPage, answer.json), query=query, repeatable=True)
+
+
+def cancel_task(task_id: str, *, reason: str | None = None, compensate: bool = False) -> Request[TaskState]:
+    """Cancel an open task; whoever holds it is told. Twice is answered the same; an ended task is refused.
+
+    With `compensate` what it has done is undone first, by its own compensations; it is READY until then.
+    """
+    body = without_none(reason=reason) | ({"compensate": True} if compensate else {})
+    return _manage(f"{_segment(task_id)}/cancel", body, repeatable=True)
 
 
 def redrive_task(task_id: str, *, retries: int | None = None) -> Request[TaskState]:
@@ -281,6 +298,90 @@ def redrive_tasks(
     return Request("POST", "/v1/tasks/redrive", lambda answer: list(answer.json["task_ids"]), body=_json.encode(body))
 
 
+def send_signal(
+    topic: str,
+    key: str | None = None,
+    payload: Any = None,
+    *,
+    ttl: float | timedelta | None = None,
+    dedupe_id: str | None = None,
+    broadcast: bool = False,
+) -> Request[SentSignal]:
+    """Send a signal: the task that has waited longest for this topic and key gets it, or the first that will.
+
+    It is kept for `ttl` (seconds or a timedelta; 7 days when None). A `broadcast` is for every task that waits now or
+    within `ttl`. A second call with the same `dedupe_id` (per topic and key) is answered as the first one was; with
+    another payload it is refused. `payload` is any JSON of at most 1 MiB.
+    """
+    return Request(
+        "POST",
+        "/v1/signals",
+        lambda answer: read(SentSignal, answer.json),
+        body=_json.encode(signal_fields(topic, key, payload, ttl, dedupe_id, broadcast)),
+        repeatable=dedupe_id is not None,
+    )
+
+
+def get_incident(incident_id: str) -> Request[dict[str, Any]]:
+    """One incident: what a person must look at, or had to."""
+    return _get(f"/v1/incidents/{_segment(incident_id)}")
+
+
+def list_incidents(
+    *,
+    state: str | None = None,
+    kind: str | None = None,
+    task_id: str | None = None,
+    task_type: str | None = None,
+    sort: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Request[IncidentPage]:
+    """A page of incidents; `state` is OPEN (what you get when None), RESOLVED or ALL."""
+    query = _query(state=state, kind=kind, task_id=task_id, task_type=task_type, sort=sort, limit=limit, cursor=cursor)
+    return Request("GET", "/v1/incidents", lambda answer: read(IncidentPage, answer.json), query=query, repeatable=True)
+
+
+def resolve_incident(incident_id: str, resolution: str, *, note: str | None = None) -> Request[ResolvedIncident]:
+    """Decide about an incident: retry or fail (other_code), retry or skip (undo_failed). The task goes on at once.
+
+    One about an operation is decided by `resolve_operation`.
+    """
+    path = f"/v1/incidents/{_segment(incident_id)}/resolve"
+    body = _json.encode(without_none(resolution=resolution, note=note))
+    return Request("POST", path, lambda answer: read(ResolvedIncident, answer.json), body=body)
+
+
+def get_operation(operation_id: str) -> Request[dict[str, Any]]:
+    """One operation: a step with an effect outside, its plan, attempts and outcome."""
+    return _get(f"/v1/operations/{_segment(operation_id)}")
+
+
+def list_operations(
+    *,
+    state: str | None = None,
+    task_id: str | None = None,
+    task_type: str | None = None,
+    sort: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Request[OperationPage]:
+    """A page of operations; `state` is STARTED, DONE, NOT_DONE, UNKNOWN (a person must decide) or FAILED."""
+    query = _query(state=state, task_id=task_id, task_type=task_type, sort=sort, limit=limit, cursor=cursor)
+    return Request(
+        "GET", "/v1/operations", lambda answer: read(OperationPage, answer.json), query=query, repeatable=True
+    )
+
+
+def resolve_operation(
+    operation_id: str, outcome: str, *, result: Any = None, note: str | None = None
+) -> Request[ResolvedOperation]:
+    """Decide what became of an operation that is UNKNOWN: DONE (with its result), NOT_DONE (do it again) or FAILED."""
+    path = f"/v1/operations/{_segment(operation_id)}/resolve"
+    body = _json.encode(without_none(outcome=outcome, result=result, note=note))
+    return Request("POST", path, lambda answer: read(ResolvedOperation, answer.json), body=body)
+
+
 def register_worker(
     worker_id: str,
     *,
@@ -295,7 +396,7 @@ def register_worker(
 
 
 def register_task_type(name: str, settings: Mapping[str, Any]) -> Request[dict[str, Any]]:
-    """Set the defaults of a task type: lease_ms, retries, backoff_first_ms, …, delivery, queue."""
+    """Set the defaults of a task type: lease_ms, retries, …, delivery, queue; concurrency, rate_tasks, rate_ms."""
     return _put(f"/v1/task-types/{_segment(name)}", settings)
 
 
@@ -311,6 +412,11 @@ def list_workers() -> Request[Any]:
 
 def _get(path: str) -> Request[Any]:
     return Request("GET", path, lambda answer: answer.json, repeatable=True)
+
+
+def _query(**filters: Any) -> dict[str, str]:
+    """Parameters of an address: those that were given."""
+    return {name: str(value) for name, value in filters.items() if value is not None}
 
 
 def _put(path: str, body: Mapping[str, Any]) -> Request[dict[str, Any]]:

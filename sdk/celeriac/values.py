@@ -43,6 +43,7 @@ class TaskOptions(TypedDict, total=False):
     idempotency_key: str | None
     business_key: str | None
     fairness_key: str | None
+    concurrency_key: str | None
     priority: int
     delay: float | timedelta | None
     run_at: datetime | None
@@ -57,7 +58,8 @@ class NewTask:
 
     `delay` is in seconds (or a timedelta), `run_at` a datetime with a zone; give at most one of them.
     `retries` is how many attempts may fail before the task is FAILED. The highest `priority` goes first, then
-    the oldest, but tasks with a `fairness_key` (a tenant, say) take turns with those of other keys.
+    the oldest, but tasks with a `fairness_key` (a tenant, say) take turns with those of other keys. Of the tasks with
+    one `concurrency_key` no more run at once than the task type's `concurrency` says.
     """
 
     task_type: str
@@ -65,6 +67,7 @@ class NewTask:
     idempotency_key: str | None = None
     business_key: str | None = None
     fairness_key: str | None = None
+    concurrency_key: str | None = None
     priority: int = 0
     delay: float | timedelta | None = None
     run_at: datetime | None = None
@@ -82,6 +85,7 @@ class NewTask:
             business_key=self.business_key,
             idempotency_key=self.idempotency_key,
             fairness_key=self.fairness_key,
+            concurrency_key=self.concurrency_key,
             delay_ms=milliseconds(self.delay, "delay"),
             run_at=_with_zone(self.run_at),
             retries=self.retries,
@@ -201,6 +205,65 @@ class TaskPage:
 
     tasks: list[dict[str, Any]]
     next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SentSignal:
+    """A signal that was sent; it woke `delivered` tasks at once. `created` is False when its `dedupe_id` was known."""
+
+    signal_id: str
+    created: bool
+    delivered: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedIncident:
+    """What was decided about an incident."""
+
+    incident_id: str
+    task_id: str
+    resolution: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedOperation:
+    """What was decided about an operation with an unknown outcome: DONE, NOT_DONE or FAILED."""
+
+    operation_id: str
+    task_id: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentPage:
+    """One page of incidents; hand `next_cursor` to the next call, None ends the list."""
+
+    incidents: list[dict[str, Any]]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OperationPage:
+    """One page of operations; hand `next_cursor` to the next call, None ends the list."""
+
+    operations: list[dict[str, Any]]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepPage:
+    """One page of what a task has done so far; hand `next_cursor` to the next call, None ends the list."""
+
+    steps: list[dict[str, Any]]
+    next_cursor: str | None = None
+
+
+def signal_fields(
+    topic: str, key: str | None, payload: Any, ttl: float | timedelta | None, dedupe_id: str | None, broadcast: bool
+) -> dict[str, Any]:
+    """A signal as the HTTP API and the SQL function take it; what is left out there keeps its default."""
+    fields = without_none(topic=topic, key=key, payload=payload, ttl_ms=milliseconds(ttl, "ttl"), dedupe_id=dedupe_id)
+    return fields | {"broadcast": True} if broadcast else fields
 
 
 def read(kind: type[T], answer: Any) -> T:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from celeriac.enqueue import NEW_TYPES
+from celeriac._callers_connection import NEW_TYPES
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -25,7 +25,7 @@ log = logging.getLogger("celeriac.wakeup")
 
 
 def ring_after_commit(sessions: Session | sessionmaker[Any] | type[Session], redis_url: str) -> None:
-    """From now on, each commit of these sessions that enqueued tasks rings on `redis_url`.
+    """From now on, each commit of these sessions that enqueued or woke tasks rings on `redis_url`.
 
     `sessions` is one Session, a sessionmaker or a Session class. For asyncio give `session.sync_session`, or a Session
     class of your own, which async_sessionmaker takes as `sync_session_class`.
