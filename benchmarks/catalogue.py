@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks import claim_latency, http_throughput, idle_polls, sql_throughput, wakeup, wal
+from benchmarks import claim_latency, enqueue, http_throughput, idle_polls, sql_throughput, wakeup, wal
 from benchmarks.figures import Measured
 
 
@@ -17,6 +17,7 @@ class Benchmark:
 
 BENCHMARKS: Mapping[str, Benchmark] = {
     "claim_latency": Benchmark("Does a fetch get slower with what else is in the database?", claim_latency.run),
+    "enqueue": Benchmark("What does it cost a program to hand over a task?", enqueue.run),
     "wal": Benchmark("How much write-ahead log does a task cost?", wal.run),
     "sql_throughput": Benchmark("How many tasks a second go through the SQL functions?", sql_throughput.run),
     "http_throughput": Benchmark("What does HTTP cost next to direct SQL?", http_throughput.run),
