@@ -95,7 +95,7 @@ async def _guarded(awaitable: Awaitable[Any], lease: Lease) -> tuple[Any, BaseEx
     """The coroutine's result or error. As a value, since a SystemExit that leaves a task would end the loop."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
-    lease.when_ended(lambda: loop.call_soon_threadsafe(task.cancel))
+    lease.when_stopped(lambda: loop.call_soon_threadsafe(task.cancel))
     try:
         return await awaitable, None
     except BaseException as error:  # noqa: BLE001

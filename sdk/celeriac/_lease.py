@@ -26,6 +26,7 @@ class Lease:
         self.lost = threading.Event()
         self.canceled = threading.Event()
         self._reason: Conflict | NotFound | None = None
+        self._interruption: Exception | None = None
         self._listeners: list[Callable[[], object]] = []
         self._turn = threading.Lock()
 
@@ -46,6 +47,11 @@ class Lease:
             self.end(LeaseLost("the lease ran out before it could be extended", task_id=self.task.task_id))
         return self._reason
 
+    @property
+    def stopped(self) -> Exception | None:
+        """Why the handler should stop: the task is no longer ours, or its time is up; None while it may go on."""
+        return self.ended or self._interruption
+
     def extended(self, asked_at: float, lock_duration_ms: int) -> None:
         """The server granted an extension that was asked for at `asked_at`."""
         self.duration = lock_duration_ms / 1000
@@ -58,14 +64,26 @@ class Lease:
                 return
             self._reason = reason
             (self.canceled if isinstance(reason, Canceled) else self.lost).set()
-            listeners, self._listeners = self._listeners, []
-        for tell in listeners:
-            tell()
+        self._tell()
 
-    def when_ended(self, tell: Callable[[], object]) -> None:
-        """Call `tell` when the lease ends, at once if it has; from any thread, so it must return quickly."""
+    def interrupt(self, error: Exception) -> None:
+        """The handler should stop with `error` although the task is still ours. Only the first one counts."""
         with self._turn:
-            if self._reason is None:
+            if self._reason is not None or self._interruption is not None:
+                return
+            self._interruption = error
+        self._tell()
+
+    def when_stopped(self, tell: Callable[[], object]) -> None:
+        """Call `tell` once when the handler should stop, at once if so; from any thread, so it must return quickly."""
+        with self._turn:
+            if self._reason is None and self._interruption is None:
                 self._listeners.append(tell)
                 return
         tell()
+
+    def _tell(self) -> None:
+        with self._turn:
+            listeners, self._listeners = self._listeners, []
+        for tell in listeners:
+            tell()

@@ -76,8 +76,8 @@ class TaskContext:
         return self._lease.canceled
 
     def check(self) -> None:
-        """Raise Canceled or LeaseLost (or a sibling of it) when the task is no longer ours."""
-        if reason := self._lease.ended:
+        """Raise Canceled or LeaseLost (or a sibling of it) when the task is no longer ours, or why its time is up."""
+        if reason := self._lease.stopped:
             raise reason
 
 

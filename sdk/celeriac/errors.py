@@ -22,6 +22,13 @@
     ├── Retry                     fail this attempt, try again (after a time)
     └── Fatal                     fail the task for good, whatever retries are left
 
+    DurableError                  raised by the calls of a durable task's context
+    ├── StepFailed                a step failed for good; `error` says how, in the first run and in every replay
+    ├── ChildFailed               a task that was waited for FAILED or was CANCELED
+    └── OutOfPlace                   a call in a place where it cannot be durable; the message says where it belongs
+
+    SoftTimeLimitExceeded         the handler has run for longer than its task type allows
+
 A refusal over HTTP (problem+json) and one of the SQL functions (SQLSTATE) are the same error here.
 """
 
@@ -175,6 +182,42 @@ class Retry(HandlerSignal):
 
 class Fatal(HandlerSignal):
     """Fail the task for good: trying again cannot help."""
+
+
+class DurableError(Exception):
+    """Base of what the calls of a durable task's context raise on their own account."""
+
+
+class StepFailed(DurableError):
+    """A step, operation or transaction failed in its last try.
+
+    `error` is the text `ValueError: message`, the same in the first run and in every replay. `__cause__` is the
+    original exception, but only in the run in which it was raised: do not decide by it.
+    """
+
+    def __init__(self, name: str, error: str) -> None:
+        super().__init__(f"{name!r} failed: {error}")
+        self.name = name
+        self.error = error
+
+
+class ChildFailed(DurableError):
+    """A task that was waited for ended without a result. `state` is FAILED or CANCELED."""
+
+    def __init__(self, task_id: str, task_type: str, state: str, error: str | None) -> None:
+        super().__init__(f"{task_type} {task_id} is {state}" + (f": {error}" if error else ""))
+        self.task_id = task_id
+        self.task_type = task_type
+        self.state = state
+        self.error = error
+
+
+class OutOfPlace(DurableError):
+    """A call that would not be durable where it was made: in a thread of one's own, inside a step, after a wait."""
+
+
+class SoftTimeLimitExceeded(Exception):
+    """The handler has run for longer than its task type allows. Clean up and end: the hard limit comes next."""
 
 
 _LONGEST_SECONDS: Final = 3_155_760_000  # 100 years

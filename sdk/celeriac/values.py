@@ -105,7 +105,11 @@ class EnqueuedTask:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task handed out under a lease, as fetched. `attempt` counts from 1; `retries` are the failures left."""
+    """A task handed out under a lease, as fetched. `attempt` counts from 1; `retries` are the failures left.
+
+    `resumed`: an earlier attempt may have recorded steps. `undoing`: it failed for good (or was canceled), and what
+    it did is to be undone.
+    """
 
     task_id: str
     task_type: str
@@ -121,6 +125,8 @@ class Task:
     token_id: str | None = None
     instance_id: str | None = None
     created_at: str | None = None
+    resumed: bool = False
+    undoing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,11 +52,11 @@ def test_a_late_answer_never_shortens_it_and_an_end_is_for_good(clock: Callable[
 
 def test_listeners_are_told_once_and_latecomers_at_once(clock: Callable[[float], None]) -> None:
     lease, told = Lease(TASK, began_at=1000.0), list[str]()
-    lease.when_ended(lambda: told.append("first"))
+    lease.when_stopped(lambda: told.append("first"))
     clock(10)
     assert lease.ended
     assert lease.ended
-    lease.when_ended(lambda: told.append("late"))
+    lease.when_stopped(lambda: told.append("late"))
     assert told == ["first", "late"]
 
 
