@@ -76,7 +76,8 @@ create table celeriac.waiting (
     retries       integer     not null,
     attempts      integer     not null,
     expirations   integer     not null,
-    undoing       boolean     not null
+    undoing       boolean     not null,
+    fencing_token bigint      not null  -- of the attempt that ended here: its worker may ask again
 );
 
 -- What it waits for. Armed while it waits; disarmed when something else woke it, so that the time-out stays what it was.
@@ -117,6 +118,7 @@ create table celeriac.signal (
     key        text        not null collate "C",
     dedupe_id  text        collate "C",
     sender     text        not null,
+    only_types text[],  -- the types that the sender may touch; null: all
     payload    jsonb
 );
 create index signal_kept on celeriac.signal (topic, key, id) where taken_at is null;
@@ -127,6 +129,17 @@ create table celeriac.signal_receipt (
     task_id   uuid        not null,
     taken_at  timestamptz not null,
     primary key (signal_id, task_id)
+);
+
+-- What must still follow, left by a transition that must not wait for rows that another one holds: a signal to be delivered
+-- to more waiters, the end of a child to be heard, a task to be canceled with its parent. fire_timers does it.
+create table celeriac.follow_up (
+    id         bigint  generated always as identity primary key,
+    kind       text    not null check (kind in ('signal', 'child', 'cancel')),
+    subject    uuid    not null,
+    compensate boolean,
+    reason     text,
+    principal  text
 );
 
 -- Who asked for a task from inside another.
