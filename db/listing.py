@@ -1,19 +1,30 @@
-"""Pages of tasks: keyset pages over the views, newest or oldest first. Only names from this file reach an ORDER BY."""
+"""Pages of tasks, incidents and operations: keyset pages over the views, newest or oldest first; and of a task's steps.
 
-from collections.abc import Sequence
+Only names from this file reach an ORDER BY. The ids sort by the time at which things came to be.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, column, literal, or_, select, table, text
+from sqlalchemy import Select, TextClause, column, literal, or_, select, table, text
 
-OPEN_STATES = ("READY", "SCHEDULED", "LOCKED")
+OPEN_STATES = ("READY", "SCHEDULED", "LOCKED", "BLOCKED")
 STATES = (*OPEN_STATES, "WAITING", "COMPLETED", "FAILED", "CANCELED")
 
 # fmt: off
-_COLUMNS = (
+_TASK = (
     "task_id", "task_type", "version", "business_key", "state", "priority", "retries", "attempts", "expirations",
-    "redrives", "idempotency_key", "fairness_key", "worker_id", "principal", "fencing_token", "lock_expires_at",
-    "run_at", "created_at", "started_at", "ended_at", "error",
+    "redrives", "idempotency_key", "fairness_key", "concurrency_key", "undoing", "worker_id", "principal",
+    "fencing_token", "lock_expires_at", "run_at", "created_at", "started_at", "ended_at", "error",
+)
+_INCIDENT = (
+    "incident_id", "task_id", "task_type", "kind", "state", "operation_id", "branch", "ordinal", "name", "message",
+    "detail", "created_at", "resolved_at", "resolution", "resolved_by",
+)
+_OPERATION = (
+    "operation_id", "task_id", "task_type", "branch", "ordinal", "name", "state", "attempt", "fencing_token", "plan",
+    "result", "error", "started_at", "ended_at",
 )
 # fmt: on
 
@@ -30,23 +41,100 @@ def task_page(
     after: UUID | None = None,
 ) -> Select[Any]:
     """A select of at most `limit` tasks beyond `after` (the last task_id of the page before), in order of creation."""
-    # A list of open work starts from the narrow queue; anything else walks the ids, which sort by creation.
-    view = table("open_task_list" if state in OPEN_STATES else "task_list", *map(column, _COLUMNS), schema="celeriac")
-    statement = select(view)
-    for name, value in {
+    # A list of open work starts from what is narrow; anything else walks the ids.
+    view = "open_task_list" if state in OPEN_STATES else "waiting_task_list" if state == "WAITING" else "task_list"
+    equal = {
         "task_type": task_type,
         "state": state,
         "business_key": business_key,
         "idempotency_key": idempotency_key,
-    }.items():
+    }
+    return _page(view, _TASK, equal, only_types, newest_first, limit, after)
+
+
+def incident_page(
+    *,
+    state: str = "OPEN",
+    kind: str | None = None,
+    task_id: UUID | None = None,
+    task_type: str | None = None,
+    only_types: Sequence[str] | None = None,
+    newest_first: bool = True,
+    limit: int = 50,
+    after: UUID | None = None,
+) -> Select[Any]:
+    """A select of at most `limit` incidents beyond `after`; `state` is OPEN, RESOLVED or ALL."""
+    equal = {"kind": kind, "task_id": task_id, "task_type": task_type}
+    page = _page("incidents", _INCIDENT, equal, only_types, newest_first, limit, after)
+    resolved_at = page.selected_columns["resolved_at"]
+    if state == "OPEN":
+        # In the words of the index, which holds open ones alone.
+        return page.where(resolved_at.is_(None))
+    return page.where(resolved_at.is_not(None)) if state == "RESOLVED" else page
+
+
+def operation_page(
+    *,
+    state: str | None = None,
+    task_id: UUID | None = None,
+    task_type: str | None = None,
+    only_types: Sequence[str] | None = None,
+    newest_first: bool = True,
+    limit: int = 50,
+    after: UUID | None = None,
+) -> Select[Any]:
+    """A select of at most `limit` operations beyond `after`, in the order in which they began."""
+    equal = {"state": state, "task_id": task_id, "task_type": task_type}
+    return _page("operations", _OPERATION, equal, only_types, newest_first, limit, after)
+
+
+# `more`: the task has steps after this one.
+_STEPS = text("""
+    select branch, ordinal, kind, name, result, error, fencing_token, recorded_at, more
+      from (select s.*, row_number() over w as number, row_number() over w < count(*) over () as more,
+                   sum(coalesce(octet_length(s.result::text), 0)) over w as bytes
+              from (select * from celeriac.task_steps
+                     where task_id = cast(:task_id as uuid)
+                       and (branch, ordinal) > (cast(:branch as text), cast(:ordinal as integer))
+                     order by branch, ordinal limit :looked_at) s
+            window w as (order by s.branch, s.ordinal)) page
+     where number = 1 or (number < :looked_at and bytes <= :max_bytes)
+     order by branch, ordinal
+""")
+
+
+def step_page(task_id: UUID | str, *, limit: int, max_bytes: int, after: tuple[str, int] | None = None) -> TextClause:
+    """A select of at most `limit` steps beyond `after` (branch and ordinal of the last one of the page before).
+
+    It stops before their results are more than `max_bytes`, but has always one; `more` says whether others follow it.
+    """
+    branch, ordinal = after or ("", 0)
+    return _STEPS.bindparams(
+        task_id=str(task_id), branch=branch, ordinal=ordinal, looked_at=limit + 1, max_bytes=max_bytes
+    )
+
+
+def _page(
+    view_name: str,
+    columns: Sequence[str],
+    equal: Mapping[str, Any],
+    only_types: Sequence[str] | None,
+    newest_first: bool,
+    limit: int,
+    after: UUID | None,
+) -> Select[Any]:
+    """Rows of a view in the order of its first column, which is their id."""
+    view = table(view_name, *map(column, columns), schema="celeriac")
+    statement = select(view)
+    for name, value in equal.items():
         if value is not None:
             statement = statement.where(view.c[name] == value)
     if only_types is not None:
         statement = statement.where(or_(*(view.c.task_type.like(pattern) for pattern in only_types), text("false")))
+    key = view.c[columns[0]]
     if after is not None:
-        statement = statement.where(view.c.task_id < after if newest_first else view.c.task_id > after)
-    order = view.c.task_id.desc() if newest_first else view.c.task_id.asc()
-    return statement.order_by(order).limit(limit)
+        statement = statement.where(key < after if newest_first else key > after)
+    return statement.order_by(key.desc() if newest_first else key.asc()).limit(limit)
 
 
 def view_rows(view: str, **equal: Any) -> Select[Any]:

@@ -2,20 +2,31 @@
 
 create view celeriac.task_list as
 select t.id as task_id, t.task_type, t.version, t.business_key, coalesce(q.state, t.state) as state, t.priority,
-       case when t.state = 'FAILED' then 0 else coalesce(q.retries, t.retries) end as retries, coalesce(q.attempts, t.attempts) as attempts,
-       coalesce(q.expirations, t.expirations) as expirations, t.redrives, t.idempotency_key, t.fairness_key,
+       case when t.state = 'FAILED' then 0 else coalesce(q.retries, w.retries, t.retries) end as retries,
+       coalesce(q.attempts, w.attempts, t.attempts) as attempts, coalesce(q.expirations, w.expirations, t.expirations) as expirations,
+       t.redrives, t.idempotency_key, t.fairness_key, t.concurrency_key, coalesce(q.undoing, w.undoing, false) as undoing,
        coalesce(q.lease_owner, t.worker_id) as worker_id, coalesce(q.lease_principal, t.principal) as principal,
        coalesce(nullif(q.fencing_token, 0), t.fencing_token) as fencing_token, q.lease_expires_at as lock_expires_at, q.run_at,
        t.created_at, coalesce(q.leased_at, t.started_at) as started_at, t.ended_at, t.error
-  from celeriac.task t left join celeriac.queue q on q.task_id = t.id;
+  from celeriac.task t
+  left join celeriac.queue q on q.task_id = t.id
+  left join celeriac.waiting w on w.task_id = t.id;
 
 -- The same for open work only, so that a list of it starts from the queue, not from all that ever was.
 create view celeriac.open_task_list as
 select t.id as task_id, t.task_type, t.version, t.business_key, q.state, t.priority, q.retries, q.attempts, q.expirations,
-       t.redrives, t.idempotency_key, t.fairness_key, q.lease_owner as worker_id, q.lease_principal as principal,
-       nullif(q.fencing_token, 0) as fencing_token, q.lease_expires_at as lock_expires_at, q.run_at, t.created_at,
-       q.leased_at as started_at, t.ended_at, t.error
+       t.redrives, t.idempotency_key, t.fairness_key, t.concurrency_key, q.undoing, q.lease_owner as worker_id,
+       q.lease_principal as principal, nullif(q.fencing_token, 0) as fencing_token, q.lease_expires_at as lock_expires_at,
+       q.run_at, t.created_at, q.leased_at as started_at, t.ended_at, t.error
   from celeriac.queue q join celeriac.task t on t.id = q.task_id;
+
+-- The same for those that wait.
+create view celeriac.waiting_task_list as
+select t.id as task_id, t.task_type, t.version, t.business_key, t.state, t.priority, w.retries, w.attempts, w.expirations,
+       t.redrives, t.idempotency_key, t.fairness_key, t.concurrency_key, w.undoing, t.worker_id, t.principal, t.fencing_token,
+       null::timestamptz as lock_expires_at, null::timestamptz as run_at, t.created_at, t.started_at, t.ended_at, t.error
+  from celeriac.task t join celeriac.waiting w on w.task_id = t.id
+ where t.state = 'WAITING';
 
 create view celeriac.task_detail as
 select l.*, t.variables, t.result, t.policy, t.token_id, t.instance_id
@@ -37,7 +48,9 @@ select q.task_id, q.attempts, q.lease_owner, q.lease_principal, q.fencing_token,
   from celeriac.queue q where q.state = 'LOCKED';
 
 create view celeriac.depths as
-select q.task_type, q.state, count(*) as tasks from celeriac.queue q group by q.task_type, q.state;
+select q.task_type, q.state, count(*) as tasks from celeriac.queue q group by q.task_type, q.state
+union all
+select t.task_type, 'WAITING', count(*) from celeriac.waiting w join celeriac.task t on t.id = w.task_id group by t.task_type;
 
 -- A look at the head of each type and version, whatever the backlog.
 create view celeriac.oldest_ready as
@@ -86,3 +99,24 @@ select pg_is_in_recovery() as in_recovery,
        i.code_hash, i.migrated_at,
        celeriac.oldest_snapshot_age_ms() as oldest_snapshot_age_ms
   from celeriac.installation i;
+
+-- What durable tasks have done, what went wrong with it, and what is or was undone.
+create view celeriac.task_steps as
+select s.task_id, s.branch, s.ordinal, s.kind, s.name, s.result, s.error, s.fencing_token, s.recorded_at from celeriac.step s;
+
+create view celeriac.operations as
+select o.id as operation_id, o.task_id, t.task_type, o.branch, o.ordinal, o.name, o.state, o.attempt, o.fencing_token, o.plan, o.result,
+       o.error, o.started_at, o.ended_at
+  from celeriac.operation o join celeriac.task t on t.id = o.task_id;
+
+create view celeriac.incidents as
+select i.id as incident_id, i.task_id, t.task_type, i.kind, i.branch, i.ordinal, i.name, i.message, i.detail, i.operation_id,
+       i.created_at, i.resolved_at, i.resolution, i.resolved_by, i.note
+  from celeriac.incident i join celeriac.task t on t.id = i.task_id;
+
+create view celeriac.compensations as
+select c.task_id, t.task_type, c.number, c.branch, c.ordinal, c.name, c.state, c.error, c.registered_at, c.ended_at
+  from celeriac.compensation c join celeriac.task t on t.id = c.task_id;
+
+create view celeriac.sagas as
+select s.task_id, t.task_type, s.cause, s.error, s.began_at, s.ended_at from celeriac.saga s join celeriac.task t on t.id = s.task_id;

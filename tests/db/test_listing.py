@@ -33,17 +33,42 @@ def test_each_state_lists_its_own(conn: Connection, clerk: Clerk) -> None:
         "READY": clerk.enqueue("a"),
         "SCHEDULED": clerk.enqueue("b", delay_ms=60_000),
         "LOCKED": clerk.held("c").task_id,
+        "BLOCKED": clerk.enqueue("h"),
         "WAITING": clerk.enqueue("d"),
         "COMPLETED": clerk.done("e").task_id,
         "FAILED": clerk.dead("f").task_id,
         "CANCELED": clerk.cancel(clerk.enqueue("g")).task_id,
     }
-    clerk.run("delete from celeriac.queue where task_id = :id", id=expected["WAITING"])
-    clerk.run("update celeriac.task set state = 'WAITING' where id = :id", id=expected["WAITING"])
+    blocked = "update celeriac.queue set state = 'BLOCKED', concurrency_key = 'k' where task_id = :id"
+    clerk.run(blocked, id=expected["BLOCKED"])
+    let_wait(clerk, expected["WAITING"])
     assert {state: page(conn, state=state) for state in STATES} == {
         state: [task_id] for state, task_id in expected.items()
     }
     assert len(page(conn)) == len(STATES)
+
+
+def let_wait(clerk: Clerk, task_id: UUID) -> None:
+    """Put the rows of a ready task as they are when it waits, having failed once."""
+    clerk.run(
+        "insert into celeriac.waiting (task_id, since, turn_at, version, priority, payload_bytes, retries, attempts,"
+        " expirations, undoing, fencing_token)"
+        " select task_id, run_at, turn_at, version, priority, payload_bytes, retries - 1, 1, 0, false, 1"
+        " from celeriac.queue where task_id = :id",
+        id=task_id,
+    )
+    clerk.run("delete from celeriac.queue where task_id = :id", id=task_id)
+    clerk.run("update celeriac.task set state = 'WAITING' where id = :id", id=task_id)
+
+
+def test_a_task_that_waits_shows_the_counters_that_it_will_go_on_with(conn: Connection, clerk: Clerk) -> None:
+    task_id = clerk.enqueue(retries=5)
+    let_wait(clerk, task_id)
+    for state in (None, "WAITING"):
+        (row,) = conn.execute(task_page(state=state))
+        assert (row.state, row.retries, row.attempts, row.undoing) == ("WAITING", 4, 1, False)
+    (row,) = conn.execute(view_rows("depths"))
+    assert (row.task_type, row.state, row.tasks) == ("mail", "WAITING", 1)
 
 
 @pytest.mark.parametrize("name", ["task_type", "business_key", "idempotency_key"])
