@@ -110,8 +110,8 @@ select o.id as operation_id, o.task_id, t.task_type, o.branch, o.ordinal, o.name
   from celeriac.operation o join celeriac.task t on t.id = o.task_id;
 
 create view celeriac.incidents as
-select i.id as incident_id, i.task_id, t.task_type, i.kind, i.branch, i.ordinal, i.name, i.message, i.detail, i.operation_id,
-       i.created_at, i.resolved_at, i.resolution, i.resolved_by, i.note
+select i.id as incident_id, i.task_id, t.task_type, i.kind, case when i.resolved_at is null then 'OPEN' else 'RESOLVED' end as state,
+       i.branch, i.ordinal, i.name, i.message, i.detail, i.operation_id, i.created_at, i.resolved_at, i.resolution, i.resolved_by, i.note
   from celeriac.incident i join celeriac.task t on t.id = i.task_id;
 
 create view celeriac.compensations as
@@ -120,3 +120,9 @@ select c.task_id, t.task_type, c.number, c.branch, c.ordinal, c.name, c.state, c
 
 create view celeriac.sagas as
 select s.task_id, t.task_type, s.cause, s.error, s.began_at, s.ended_at from celeriac.saga s join celeriac.task t on t.id = s.task_id;
+
+-- Schedules
+create view celeriac.schedules as
+select s.name, s.task ->> 'task_type' as task_type, s.cron, s.every, s.time_zone, s.anchor_at, s.catch_up, s.slot_variable, s.paused,
+       s.next_at, s.last_slot_at, s.last_task_id, s.fired, s.missed, s.error, s.task, s.principal, s.created_at, s.updated_at
+  from celeriac.schedule s;

@@ -18,6 +18,8 @@ SERVES_CALLERS = {
     "release_task", "record_refusal", "cancel_task", "redrive_task", "redrive_tasks", "register_task_type",
     "register_worker", "heartbeat_worker", "ready_types", "expire_leases", "promote_due", "purge_ended",
     "maintain_history", "oldest_snapshot_age_ms", "take_outbox", "settle_outbox", "resend_outbox", "ring_stale", "now",
+    "record_steps", "read_steps", "begin_operation", "settle_operation", "resolve_operation", "raise_incident",
+    "resolve_incident", "register_compensation", "read_compensations", "settle_compensation", "finish_undo",
 }  # fmt: skip
 KEEPS_KEYS = {"create_api_key", "find_api_key", "revoke_api_key"}
 

@@ -12,7 +12,7 @@ begin
        and q.state = 'LOCKED' and q.lease_expires_at > moment
        and q.lease_owner = end_completed.worker_id and q.lease_principal = end_completed.principal
        and q.fencing_token = coalesce(end_completed.fencing_token, q.fencing_token)
-       and celeriac.may_touch(q.task_type, only_types)
+       and celeriac.may_touch(q.task_type, only_types) and not q.undoing
     returning q.* into held;
     if not found then
         return celeriac.answer_completion(ordinal, task_id, worker_id, fencing_token, result, principal, only_types);

@@ -1,4 +1,5 @@
--- end_failed: LOCKED -> READY | SCHEDULED | FAILED, one item of fail_tasks, with its line in the timeline.
+-- end_failed: LOCKED -> READY | SCHEDULED | FAILED, one item of fail_tasks, with its line in the timeline. For good, a task with
+-- something to undo is READY again, to be undone, and one whose undo fails is WAITING for a person.
 create or replace function celeriac.end_failed(
     ordinal integer, task_id uuid, worker_id text, fencing_token bigint, failure celeriac.reported_failure, principal text,
     only_types text[])
@@ -9,6 +10,7 @@ declare
     held celeriac.queue;
     left_over integer;
     due_at timestamptz;
+    state text;
 begin
     select q.* into held
       from celeriac.queue q
@@ -23,14 +25,18 @@ begin
     end if;
     left_over := coalesce(failure.retries, greatest(held.retries - 1, 0));
     if left_over = 0 then
-        perform celeriac.bury_task(held, failure.error, moment);
+        state := celeriac.fail_for_good(held, failure.error, moment);
+        if state = 'READY' then
+            due_at := moment;
+            left_over := celeriac.full_retries(held.task_id);
+        end if;
     else
         due_at := moment + coalesce(failure.retry_after_ms, celeriac.rest_of(held)) * interval '1 millisecond';
+        state := case when due_at > moment then 'SCHEDULED' else 'READY' end;
         perform celeriac.requeue_task(held, left_over, due_at, moment);
     end if;
     perform celeriac.write_history(moment, held.task_id, 'failed', held.fencing_token, held.attempts, held.leased_at,
                 held.lease_owner, held.lease_principal,
-                jsonb_build_object('error', failure.error, 'retries', left_over, 'run_at', due_at));
-    return (ordinal, task_id, case when left_over = 0 then 'FAILED' when due_at > moment then 'SCHEDULED' else 'READY' end,
-            left_over, due_at, null, null)::celeriac.write_answer;
+                jsonb_build_object('error', failure.error, 'retries', left_over, 'run_at', due_at, 'state', state));
+    return (ordinal, task_id, state, left_over, due_at, null, null)::celeriac.write_answer;
 end $$;

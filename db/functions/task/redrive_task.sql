@@ -1,5 +1,5 @@
 -- redrive_task: FAILED -> READY, with a new fencing token and fresh counters; the failure stays in the timeline.
--- Refuses: a task that is not FAILED (already_ended).
+-- It goes on from its recorded steps; but one that was undone begins anew. Refuses: a task that is not FAILED (already_ended).
 create or replace function celeriac.redrive_task(
     task_id uuid, retries integer default null, principal text default null, only_types text[] default null)
 returns setof celeriac.task_state
@@ -9,6 +9,7 @@ set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off 
 declare
     moment timestamptz := celeriac.now();
     was record;
+    undone boolean;
 begin
     if redrive_task.retries is not null then
         perform celeriac.check_range(redrive_task.retries, 1, 2147483647, 'retries');
@@ -24,9 +25,15 @@ begin
        set state = 'OPEN', error = null, started_at = null, ended_at = null, worker_id = null, principal = null,
            fencing_token = null, attempts = 0, expirations = 0, redrives = t.redrives + 1
      where t.id = was.id;
-    insert into celeriac.queue (task_id, fencing_token, run_at, turn_at, version, priority, retries, payload_bytes, state, task_type)
+    undone := exists (select from celeriac.saga s where s.task_id = was.id and s.ended_at is not null);
+    if undone then
+        perform celeriac.forget_steps(was.id);
+    end if;
+    insert into celeriac.queue (task_id, fencing_token, run_at, turn_at, version, priority, retries, payload_bytes, state, task_type,
+                                resumed, concurrency_key)
     values (was.id, nextval('celeriac.fencing_token'), moment, moment, was.version, was.priority,
-            coalesce(redrive_task.retries, was.retries), octet_length(was.variables::text), 'READY', was.task_type);
+            coalesce(redrive_task.retries, was.retries), octet_length(was.variables::text), 'READY', was.task_type,
+            not undone, was.concurrency_key);
     perform celeriac.write_history(moment, was.id, 'redriven', was.fencing_token, was.attempts, was.started_at, was.worker_id,
                 coalesce(redrive_task.principal, session_user), jsonb_build_object('error', was.error, 'failed_at', was.ended_at)),
             celeriac.ring(array[was.task_type]);

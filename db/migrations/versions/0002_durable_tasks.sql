@@ -188,7 +188,8 @@ create table celeriac.incident (
     message      text        not null,
     detail       jsonb       not null default '{}',
     resolution   text,
-    resolved_by  text
+    resolved_by  text,
+    note         text
 );
 create index incident_open on celeriac.incident (id) where resolved_at is null;
 create index incident_of on celeriac.incident (task_id);
@@ -208,26 +209,52 @@ create table celeriac.rate (
     next_at   timestamptz not null
 ) with (fillfactor = 50);
 
--- When to enqueue what. cron with a time zone, or an interval from an anchor; slots are the times that it names.
+-- When to enqueue what: cron, or every period from an anchor, on the clocks of a time zone; slots are the times that it
+-- names. next_at is the next one; null while it is paused, when its timing cannot be read (error says so) or has ended.
 create table celeriac.schedule (
-    name         text        primary key,
-    next_at      timestamptz,
-    last_slot_at timestamptz,
-    anchor_at    timestamptz not null,
-    created_at   timestamptz not null,
-    updated_at   timestamptz not null,
-    interval_ms  bigint      check (interval_ms between 1000 and 3155760000000),
-    fired        bigint      not null default 0,
-    missed       bigint      not null default 0,
-    last_task_id uuid,
-    paused       boolean     not null default false,
-    catch_up     text        not null default 'one' check (catch_up in ('one', 'all', 'none')),
-    cron         text,
-    time_zone    text,
-    task         jsonb       not null,
-    principal    text        not null,
-    error        text,
-    constraint cron_or_interval check ((cron is null) <> (interval_ms is null)),
-    constraint cron_has_a_zone check ((cron is null) = (time_zone is null))
+    name          text        primary key collate "C",
+    next_at       timestamptz,
+    last_slot_at  timestamptz,
+    anchor_at     timestamptz,
+    created_at    timestamptz not null,
+    updated_at    timestamptz not null,
+    fired         bigint      not null default 0,
+    missed        bigint      not null default 0,
+    last_task_id  uuid,
+    paused        boolean     not null default false,
+    catch_up      text        not null default 'one' check (catch_up in ('one', 'all', 'none')),
+    cron          text,
+    every         text,
+    time_zone     text        not null,
+    slot_variable text,
+    task          jsonb       not null,
+    principal     text        not null,
+    error         text,
+    constraint cron_or_every check ((cron is null) <> (every is null)),
+    constraint every_has_an_anchor check ((every is null) = (anchor_at is null)),
+    constraint paused_is_not_due check (not paused or next_at is null)
+) with (fillfactor = 70);
+create index schedule_due on celeriac.schedule (next_at, name) where next_at is not null;
+
+-- How many schedules have fired in the present second: one row.
+create table celeriac.schedule_pace (
+    only   boolean     primary key default true check (only),
+    second timestamptz not null,
+    starts integer     not null
+) with (fillfactor = 50);
+
+-- What a worker gets with its next task, and what several extensions are answered.
+alter type celeriac.leased_task add attribute resumed boolean, add attribute undoing boolean;
+create type celeriac.next_task as (
+    ordinal integer, code text, message text,
+    task_id uuid, token_id uuid, instance_id uuid, task_type text, version integer, business_key text, variables jsonb,
+    fencing_token bigint, lock_expires_at timestamptz, lock_duration_ms bigint, retries integer, attempt integer,
+    priority integer, created_at timestamptz, resumed boolean, undoing boolean
 );
-create index schedule_due on celeriac.schedule (next_at, name) where not paused and next_at is not null;
+create type celeriac.extension_answer as (ordinal integer, task_id uuid, lock_duration_ms bigint, code text, message text);
+
+-- What operations, incidents and their resolutions are answered with.
+create type celeriac.begun_operation as (operation_id uuid, state text, attempt integer, fresh boolean, plan jsonb, error text);
+create type celeriac.settled_operation as (operation_id uuid, state text);
+create type celeriac.resolved_operation as (operation_id uuid, state text, task_id uuid, task_type text);
+create type celeriac.resolved_incident as (incident_id uuid, task_id uuid, task_type text, resolution text);

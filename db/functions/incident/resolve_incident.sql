@@ -1,0 +1,42 @@
+-- resolve_incident: a person has decided, and the task goes on (or ends). other_code: retry (other code runs by now) or fail;
+-- undo_failed: retry, or skip that undo. With `fail`, a task that is being undone ends with the rest of its undos skipped.
+-- Refuses: an incident that was resolved otherwise (already_ended); operation_unknown, which resolve_operation resolves.
+create or replace function celeriac.resolve_incident(
+    incident_id uuid, resolution text, note text default null, principal text default null, only_types text[] default null)
+returns setof celeriac.resolved_incident
+language plpgsql security definer set search_path = celeriac, pg_temp
+set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
+#variable_conflict use_column
+declare
+    moment timestamptz := celeriac.now();
+    who text := coalesce(resolve_incident.principal, session_user);
+    of_type text;
+    incident celeriac.incident;
+    waits boolean;
+begin
+    select i.* into incident from celeriac.incident i where i.id = resolve_incident.incident_id;
+    select t.task_type into of_type from celeriac.task t where t.id = incident.task_id;
+    if not found or not celeriac.may_touch(of_type, only_types) then
+        perform celeriac.refuse('not_found', 'there is no such incident');
+    elsif incident.kind = 'operation_unknown' then
+        perform celeriac.refuse('invalid', 'an operation is resolved by resolve_operation, which says what came of it', 'resolution',
+            jsonb_build_object('operation_id', incident.operation_id));
+    elsif not coalesce(resolve_incident.resolution = any (case incident.kind when 'other_code' then array['retry', 'fail']
+                                                                             else array['retry', 'skip'] end), false) then
+        perform celeriac.refuse('invalid', 'resolution must be ' || case incident.kind when 'other_code' then 'retry or fail'
+                                                                                       else 'retry or skip' end, 'resolution');
+    end if;
+    -- Whoever wakes a task holds its `waiting` row; then the incident is looked at again.
+    perform from celeriac.waiting w where w.task_id = incident.task_id for update;
+    waits := found;
+    select i.* into incident from celeriac.incident i where i.id = incident.id for update;
+    if incident.resolved_at is null then
+        perform celeriac.close_incident(incident, resolve_incident.resolution, celeriac.cut_text(resolve_incident.note, 8192), who, moment);
+        if waits then
+            perform celeriac.go_on(incident, resolve_incident.resolution, moment);
+        end if;
+    elsif incident.resolution <> resolve_incident.resolution then
+        perform celeriac.refuse('already_ended', format('the incident was resolved: %s', incident.resolution));
+    end if;
+    return query select incident.id, incident.task_id, of_type, resolve_incident.resolution;
+end $$;
