@@ -85,6 +85,12 @@ def template_database(postgres_server: EmbeddedPostgres) -> str:
     return TEMPLATE
 
 
+@pytest.fixture(scope="session")
+def celeriac_template_url(postgres_server: EmbeddedPostgres, template_database: str) -> str:
+    """The fixtures of celeriac.testing work on our own server, whose version TEST_POSTGRES chooses."""
+    return postgres_server.url(template_database)
+
+
 @pytest.fixture
 def empty_database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
     """A database with nothing in it."""

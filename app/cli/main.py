@@ -14,7 +14,22 @@ from typing import Annotated
 
 import typer
 
-from app.cli import demo, doctor_command, keys, migrate, outbox, servers, tasks, types, up, workers
+from app.cli import (
+    demo,
+    doctor_command,
+    incidents,
+    keys,
+    migrate,
+    operations,
+    outbox,
+    servers,
+    signals,
+    tasks,
+    test_database,
+    types,
+    up,
+    workers,
+)
 from app.cli.exits import EXIT_CODES, ExitCode
 
 INTERRUPTED = 130
@@ -39,10 +54,14 @@ for command in (
     servers.flower,
     demo.demo,
     doctor_command.doctor,
+    test_database.test_database,
 ):
     application.command(epilog=EXIT_CODES)(command)
 for noun, group in {
     "tasks": tasks.group,
+    "signals": signals.group,
+    "incidents": incidents.group,
+    "operations": operations.group,
     "types": types.group,
     "keys": keys.group,
     "workers": workers.group,

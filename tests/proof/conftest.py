@@ -18,7 +18,7 @@ numbers = itertools.count(1)
 @pytest.fixture(scope="module")
 def proof_url(postgres_server: EmbeddedPostgres, template_database: str) -> Iterator[str]:
     """A migrated database, as its owner."""
-    name = f"proof_{next(numbers)}"
+    name = f"proof_test_{next(numbers)}"
     with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
         connection.execute(f"create database {name} template {template_database} strategy file_copy")
     yield postgres_server.url(name)
