@@ -15,7 +15,8 @@ ROLES = ("celeriac_api", "celeriac_fleet")
 # Whoever serves callers; the fleet does not keep keys. Listed here by hand: a new one is a decision.
 SERVES_CALLERS = {
     "enqueue_tasks", "fetch_tasks", "extend_lease", "complete_task", "complete_tasks", "fail_task", "fail_tasks",
-    "release_task", "record_refusal", "cancel_task", "redrive_task", "redrive_tasks", "register_task_type",
+    "release_task", "complete_and_fetch", "extend_leases", "release_leases",
+    "record_refusal", "cancel_task", "redrive_task", "redrive_tasks", "register_task_type",
     "register_worker", "heartbeat_worker", "ready_types", "expire_leases", "promote_due", "purge_ended",
     "maintain_history", "oldest_snapshot_age_ms", "take_outbox", "settle_outbox", "resend_outbox", "ring_stale", "now",
     "record_steps", "read_steps", "begin_operation", "settle_operation", "resolve_operation", "raise_incident",

@@ -67,7 +67,7 @@ class Guard:
 
 # Where each verb of a worker has its guards.
 WRITERS = {
-    "extend_lease": "extend_lease",
+    "extend_lease": "prolong_lease",
     "complete_task": "end_completed",
     "fail_task": "end_failed",
     "release_task": "release_task",
@@ -254,7 +254,6 @@ def lines(pattern: str) -> dict[str, str]:
 def owner_line(verb: str) -> str:
     function = WRITERS[verb]
     principal = {
-        "extend_lease": "coalesce(extend_lease.principal, session_user)",
         "release_task": "me",
     }.get(verb, f"{function}.principal")
     return f"and q.lease_owner = {function}.worker_id and q.lease_principal = {principal}"

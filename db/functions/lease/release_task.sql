@@ -21,14 +21,7 @@ begin
        and celeriac.may_touch(q.task_type, only_types)
        for update;
     if found then
-        update celeriac.queue q
-           set state = 'READY', attempts = q.attempts - 1, resumed = true,
-               lease_owner = null, lease_principal = null, leased_at = null, lease_expires_at = null, reap_at = null
-         where q.task_id = held.task_id;
-        perform celeriac.free_slot(held),
-                celeriac.write_history(moment, held.task_id, 'released', held.fencing_token, held.attempts, held.leased_at,
-                                       release_task.worker_id, me, '{}'),
-                celeriac.ring(array[held.task_type]);
+        perform celeriac.give_back(held, moment), celeriac.ring(array[held.task_type]);
     elsif (celeriac.past_write(release_task.task_id, 'released', release_task.worker_id, release_task.fencing_token, me, only_types)).task_id is null then
         perform celeriac.refuse_write(release_task.task_id, release_task.worker_id, release_task.fencing_token, me, only_types);
     end if;

@@ -91,8 +91,8 @@ create table celeriac.wait (
     branch      text        not null collate "C",
     kind        text        not null check (kind in ('signal', 'timer', 'task', 'incident')),
     name        text        not null,
-    topic       text,
-    key         text,
+    topic       text        collate "C",
+    key         text        collate "C",
     armed       boolean     not null,
     primary key (task_id, branch, ordinal),
     constraint known_by_kind check (
@@ -238,7 +238,7 @@ create index schedule_due on celeriac.schedule (next_at, name) where next_at is 
 
 -- How many schedules have fired in the present second: one row.
 create table celeriac.schedule_pace (
-    only   boolean     primary key default true check (only),
+    singleton boolean   primary key default true check (singleton),
     second timestamptz not null,
     starts integer     not null
 ) with (fillfactor = 50);
@@ -258,3 +258,12 @@ create type celeriac.begun_operation as (operation_id uuid, state text, attempt 
 create type celeriac.settled_operation as (operation_id uuid, state text);
 create type celeriac.resolved_operation as (operation_id uuid, state text, task_id uuid, task_type text);
 create type celeriac.resolved_incident as (incident_id uuid, task_id uuid, task_type text, resolution text);
+
+-- One thing to wait for as suspend_task reads it, and as it answers what has come.
+create type celeriac.asked_wait as (
+    branch text, ordinal integer, kind text, name text, topic text, key text, child_id uuid, until timestamptz, known boolean
+);
+create type celeriac.met_wait as (
+    branch text, ordinal integer, kind text, name text, state text, result jsonb, error text
+);
+create type celeriac.child_state as (ordinal integer, task_id uuid, state text);
