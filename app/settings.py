@@ -64,6 +64,8 @@ class Settings:
     """How long an ended task is kept."""
     history_days: int = 90
     """How long the timeline is kept."""
+    schedule_starts_per_second: int = 100
+    """How many tasks all schedules together may start in a second, after an outage too."""
     flower_port: int = 5555
     flower_basic_auth: str | None = None
     """Who may log in to Flower: `user:password`, several separated by commas."""
@@ -202,6 +204,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "jwt_jwks_url": _url("https", "http"),
     "retention_days": _number(1, 36_500),
     "history_days": _number(1, 36_500),
+    "schedule_starts_per_second": _number(1, 1_000_000),
     "flower_port": _number(0, 65535),
     "flower_basic_auth": _logins,
     "flower_open": _flag,

@@ -238,9 +238,9 @@ create index schedule_due on celeriac.schedule (next_at, name) where next_at is 
 
 -- How many schedules have fired in the present second: one row.
 create table celeriac.schedule_pace (
-    singleton boolean   primary key default true check (singleton),
-    second timestamptz not null,
-    starts integer     not null
+    singleton boolean     primary key default true check (singleton),
+    second    timestamptz not null,
+    starts    integer     not null
 ) with (fillfactor = 50);
 
 -- What a worker gets with its next task, and what several extensions are answered.
