@@ -244,12 +244,12 @@ create table celeriac.schedule_pace (
 ) with (fillfactor = 50);
 
 -- What a worker gets with its next task, and what several extensions are answered.
-alter type celeriac.leased_task add attribute resumed boolean, add attribute undoing boolean;
+alter type celeriac.leased_task add attribute resumed boolean, add attribute undoing boolean, add attribute expirations integer;
 create type celeriac.next_task as (
     ordinal integer, code text, message text,
     task_id uuid, token_id uuid, instance_id uuid, task_type text, version integer, business_key text, variables jsonb,
     fencing_token bigint, lock_expires_at timestamptz, lock_duration_ms bigint, retries integer, attempt integer,
-    priority integer, created_at timestamptz, resumed boolean, undoing boolean
+    priority integer, created_at timestamptz, resumed boolean, undoing boolean, expirations integer
 );
 create type celeriac.extension_answer as (ordinal integer, task_id uuid, lock_duration_ms bigint, code text, message text);
 
