@@ -1,0 +1,165 @@
+"""Undoing: what can be undone, in which order, once; and what happens when it cannot be done."""
+
+import pytest
+
+from app.process.graph import Event, EventKind, Graph, Kind, Node
+from app.process.state import Status
+from tests.app.process.drawing import Instance, boundary, draw, end, node, start
+
+TASK, SUB = Kind.TASK, Kind.SUBPROCESS
+
+
+def undoable(name: str, scope: str = "p") -> list[Node]:
+    """A task and the handler that undoes it."""
+    return [
+        node(name, TASK, scope),
+        node(f"undo_{name}", TASK, scope, for_compensation=True),
+        boundary(f"on_{name}", name, EventKind.COMPENSATION, scope, handler=f"undo_{name}"),
+    ]
+
+
+def thrower(name: str = "throw", scope: str = "p", activity: str | None = None) -> Node:
+    return node(name, Kind.THROW, scope, event=Event(EventKind.COMPENSATION, activity=activity))
+
+
+def order(*, parallel: bool = False) -> Graph:
+    """a, then b again and again while `more`, then c; then all is undone."""
+    nodes = [start(), *undoable("a"), *undoable("b"), node("again", Kind.EXCLUSIVE, default="again>c"), *undoable("c")]
+    nodes += [thrower(), node("after", TASK), end()]
+    paths = ("start a b again c throw after end", "again b")
+    return draw(nodes, *paths, conditions={"again>b": "more"}, parallel_compensation=parallel)
+
+
+def done() -> Instance:
+    run = Instance(order()).start(more=True).complete("a").complete("b").complete("b")
+    return run.complete("b", more=False).complete("c")
+
+
+def test_all_that_was_done_is_undone_the_newest_first_and_one_after_another() -> None:
+    run = done()
+    seen = []
+    while run.work != ["after"]:
+        (handler,) = run.work
+        seen.append(handler)
+        run.complete(handler)
+    assert seen == ["undo_c", "undo_b", "undo_b", "undo_b", "undo_a"]
+    assert run.complete("after").status is Status.COMPLETED
+
+
+def test_a_model_may_ask_for_all_handlers_at_once() -> None:
+    run = Instance(order(parallel=True)).start(more=False).complete("a").complete("b").complete("c")
+    assert run.made[3:] == ["undo_c", "undo_b", "undo_a"]
+    for name in ("undo_b", "undo_a"):
+        assert run.complete(name).at.count("throw") == 1
+    assert run.complete("undo_c").work == ["after"]
+
+
+def test_what_was_not_done_is_not_undone_and_what_was_undone_is_not_undone_again() -> None:
+    nodes = [start(), *undoable("a"), thrower("first"), thrower("second"), *undoable("b"), end()]
+    run = Instance(draw(nodes, "start a first second b end")).start().complete("a")
+    assert run.work == ["undo_a"]
+    assert run.complete("undo_a").work == ["b"]
+    assert run.made == ["a", "undo_a", "b"]
+
+
+def test_a_throw_about_one_activity_undoes_that_one() -> None:
+    nodes = [start(), *undoable("a"), *undoable("b"), thrower(activity="a"), node("after", TASK), end()]
+    run = Instance(draw(nodes, "start a b throw after end")).start().complete("a").complete("b")
+    assert run.work == ["undo_a"]
+    assert run.complete("undo_a").work == ["after"]
+
+
+def nested(*more: Node) -> Instance:
+    nodes = [start(), *undoable("first"), node("sub", SUB), thrower(), node("after", TASK), end(), *more]
+    nodes += [start("sub", "s"), *undoable("x", "sub"), *undoable("y", "sub")]
+    run = Instance(draw(nodes, "start first sub throw after end", "s x y")).start().complete("first")
+    return run.complete("x").complete("y")
+
+
+def test_undoing_a_subprocess_undoes_what_is_inside_with_its_variables_as_they_were() -> None:
+    run = nested()
+    for handler in ("undo_y", "undo_x", "undo_first"):
+        assert run.work == [handler]
+        run.complete(handler)
+    assert run.work == ["after"]
+
+
+def test_a_handler_on_a_subprocess_stands_for_all_that_is_inside() -> None:
+    handler = node("undo_sub", TASK, for_compensation=True)
+    run = nested(handler, boundary("on_sub", "sub", EventKind.COMPENSATION, handler="undo_sub"))
+    assert run.work == ["undo_sub"]
+    assert run.complete("undo_sub").work == ["undo_first"]
+
+
+def test_a_subprocess_that_was_interrupted_leaves_nothing_to_undo() -> None:
+    nodes = [start(), node("sub", SUB), thrower(), node("after", TASK), end()]
+    nodes += [
+        boundary("t", "sub", EventKind.TIMER, when="PT1H"),
+        start("sub", "s"),
+        *undoable("x", "sub"),
+        node("y", TASK, "sub"),
+    ]
+    run = Instance(draw(nodes, "start sub after end", "t throw after", "s x y")).start().complete("x").happen("t")
+    assert run.work == ["after"]
+
+
+def failing() -> Graph:
+    nodes = [
+        start(),
+        node("fork", Kind.PARALLEL),
+        *undoable("a"),
+        *undoable("b"),
+        node("join", Kind.PARALLEL),
+        node("c", TASK),
+        end(),
+    ]
+    return draw(nodes, "start fork a join c end", "fork b join")
+
+
+def test_a_task_that_fails_for_good_undoes_the_instance() -> None:
+    run = Instance(failing()).start().complete("a").complete("b").fail("c")
+    assert (run.status, run.work) == (Status.COMPENSATING, ["undo_b"])
+    assert run.complete("undo_b").work == ["undo_a"]
+    run.complete("undo_a")
+    assert (run.status, run.at, run.state.runs) == (Status.FAILED_COMPENSATED, [], {})
+
+
+def test_a_failure_while_others_work_takes_their_tasks_back() -> None:
+    run = Instance(failing()).start().complete("a").fail("b")
+    assert run.work == ["undo_a"]
+    assert run.complete("undo_a").status is Status.FAILED_COMPENSATED
+
+
+def test_a_handler_that_fails_stops_the_chain_until_it_is_tried_again() -> None:
+    run = Instance(failing()).start().complete("a").complete("b").fail("c").fail("undo_b")
+    assert (run.incidents[-1], run.at, run.status) == (("undo_b", "failed"), ["undo_b"], Status.COMPENSATING)
+    run.retry("undo_b")
+    assert run.work == ["undo_b"]
+    assert run.complete("undo_b").complete("undo_a").status is Status.FAILED_COMPENSATED
+    assert run.made.count("undo_a") == 1
+
+
+def test_an_error_thrown_while_undoing_is_an_incident() -> None:
+    run = Instance(failing()).start().complete("a").complete("b").fail("c").throw("undo_b", "X")
+    assert run.incidents[-1] == ("undo_b", "failed")
+    assert run.at == ["undo_b"]
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_canceling_can_undo_and_a_second_rollback_never_begins(again: bool) -> None:
+    run = Instance(failing()).start().complete("a").complete("b").stop(compensate=True)
+    assert run.work == ["undo_b"]
+    if again:
+        run.stop(compensate=True).stop()
+    assert run.complete("undo_b").complete("undo_a").status is Status.CANCELED
+    assert run.made.count("undo_b") == 1
+
+
+def test_a_failure_while_a_throw_is_undoing_goes_on_with_what_is_left() -> None:
+    nodes = [start(), node("fork", Kind.PARALLEL), *undoable("a"), *undoable("b"), thrower(), node("c", TASK), end()]
+    run = Instance(draw(nodes, "start fork a b throw end", "fork c end")).start().complete("a").complete("b")
+    run.complete("undo_b")
+    assert run.work == ["c", "undo_a"]
+    run.fail("c")
+    assert run.work == ["undo_a"]
+    assert run.complete("undo_a").status is Status.FAILED_COMPENSATED
