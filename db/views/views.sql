@@ -126,3 +126,14 @@ create view celeriac.schedules as
 select s.name, s.task ->> 'task_type' as task_type, s.cron, s.every, s.time_zone, s.anchor_at, s.catch_up, s.slot_variable, s.paused,
        s.next_at, s.last_slot_at, s.last_task_id, s.fired, s.missed, s.error, s.task, s.principal, s.created_at, s.updated_at
   from celeriac.schedule s;
+
+-- What tasks wait for. A wait that is not armed belongs to a task that goes on for the moment; its time runs on.
+create view celeriac.waits as
+select w.task_id, t.task_type, w.branch, w.ordinal, w.kind, w.name, w.topic, nullif(w.key, '') as key, w.until, w.child_id,
+       w.incident_id, w.since, w.armed
+  from celeriac.wait w join celeriac.task t on t.id = w.task_id;
+
+create view celeriac.signals as
+select s.id as signal_id, s.topic, nullif(s.key, '') as key, s.broadcast, s.dedupe_id, s.sender, s.payload, s.sent_at, s.expires_at,
+       s.taken_at, s.taken_by
+  from celeriac.signal s;

@@ -21,6 +21,7 @@ SERVES_CALLERS = {
     "maintain_history", "oldest_snapshot_age_ms", "take_outbox", "settle_outbox", "resend_outbox", "ring_stale", "now",
     "record_steps", "read_steps", "begin_operation", "settle_operation", "resolve_operation", "raise_incident",
     "resolve_incident", "register_compensation", "read_compensations", "settle_compensation", "finish_undo",
+    "suspend_task", "send_signal", "fire_timers", "enqueue_children",
     "put_schedule", "drop_schedule", "pause_schedule", "due_schedules", "fire_schedule",
 }  # fmt: skip
 KEEPS_KEYS = {"create_api_key", "find_api_key", "revoke_api_key"}

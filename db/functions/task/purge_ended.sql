@@ -1,4 +1,5 @@
--- purge_ended: deletes tasks that ended longer than older_than_ms ago, and their timeline; idempotency keys stay for ever.
+-- purge_ended: deletes tasks that ended longer than older_than_ms ago, with all that they did and their timeline, and signals
+-- that have expired; idempotency keys stay for ever.
 -- Walks the ids, which sort by creation, so it needs no index on the end: a bounded step from `after`; last_id null = done.
 create or replace function celeriac.purge_ended(older_than_ms bigint, after uuid default null, max_tasks integer default 1000)
 returns table (purged integer, last_id uuid)
@@ -8,6 +9,7 @@ set jit = off set enable_seqscan = off as $$
 declare
     horizon timestamptz;
     seen uuid[];
+    gone uuid[];
 begin
     perform celeriac.check_range(older_than_ms, 0, 3155760000000, 'older_than_ms'),
             celeriac.check_range(max_tasks, 1, 10000, 'max_tasks');
@@ -24,8 +26,10 @@ begin
     ), forgotten as (
         delete from celeriac.history h using gone g where h.task_id = g.id
     )
-    select count(*) into purged from gone;
-    perform celeriac.forget_turns(max_tasks), celeriac.forget_workers(max_tasks);
+    select array_agg(g.id order by g.id) into gone from gone g;
+    purged := coalesce(cardinality(gone), 0);
+    perform celeriac.forget_work(gone), celeriac.forget_signals(max_tasks),
+            celeriac.forget_turns(max_tasks), celeriac.forget_workers(max_tasks);
     last_id := case when cardinality(seen) = max_tasks then seen[max_tasks] end;
     return next;
 end $$;

@@ -3,5 +3,11 @@
 create or replace function celeriac.conclude_task(task_id uuid, resumed boolean) returns void
 language plpgsql volatile as $$
 begin
-    null;
+    if resumed then
+        delete from celeriac.wait w where w.task_id = conclude_task.task_id;
+    end if;
+    if exists (select from celeriac.wait w where w.child_id = conclude_task.task_id and w.armed)
+       and not celeriac.tell_waiters(conclude_task.task_id) then
+        perform celeriac.leave_follow_up('child', conclude_task.task_id);
+    end if;
 end $$;

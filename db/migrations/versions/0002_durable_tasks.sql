@@ -20,7 +20,9 @@ alter table celeriac.queue
     drop constraint known_state,
     add constraint known_state check (state in ('READY', 'SCHEDULED', 'LOCKED', 'BLOCKED')),
     add constraint blocked_has_a_key check (state <> 'BLOCKED' or concurrency_key is not null);
-create index queue_blocked on celeriac.queue (task_type, concurrency_key, (-priority), turn_at, task_id) where state = 'BLOCKED';
+-- Only tasks with a concurrency key: who of a key is next, and how many have been let in and not yet been handed out.
+create index queue_keyed on celeriac.queue (task_type, concurrency_key, version, state, (-priority), turn_at, task_id)
+    where concurrency_key is not null and state in ('READY', 'BLOCKED');
 
 alter table celeriac.history
     drop constraint history_kind_check,
@@ -203,10 +205,23 @@ create table celeriac.slot (
     primary key (task_type, key, number)
 );
 
--- When a rate-limited type may hand out its next task.
+-- Keys to look at again: a slot of theirs came free, or a task of theirs became BLOCKED. Append-only, so nobody waits here;
+-- who takes a row looks with a snapshot that holds what its writer has done.
+create table celeriac.opening (
+    id        bigint generated always as identity,
+    task_type text   not null,
+    key       text   not null,
+    primary key (task_type, key, id)
+);
+
+-- What a rate-limited type has handed out of late: in each stretch, its first and last moment and how many. rung_for: when
+-- the ring is due that has been asked for, for the time when more may be handed out.
 create table celeriac.rate (
-    task_type text        primary key,
-    next_at   timestamptz not null
+    task_type text          primary key,
+    first_at  timestamptz[] not null default '{}',
+    last_at   timestamptz[] not null default '{}',
+    tasks     integer[]     not null default '{}',
+    rung_for  timestamptz   not null default '-infinity'
 ) with (fillfactor = 50);
 
 -- When to enqueue what: cron, or every period from an anchor, on the clocks of a time zone; slots are the times that it
@@ -243,6 +258,16 @@ create table celeriac.schedule_pace (
     starts    integer     not null
 ) with (fillfactor = 50);
 
+-- Settings and keys of limits on their way through the functions.
+drop function if exists celeriac.register_task_type(
+    text, bigint, integer, bigint, double precision, bigint, double precision, integer, text, text, text, text[]);
+drop function if exists celeriac.check_task_type(
+    text, bigint, integer, bigint, double precision, bigint, double precision, integer, text, text);
+alter type celeriac.asked_task add attribute concurrency_key text, add attribute state text;
+alter type celeriac.picked_task add attribute concurrency_key text;
+create type celeriac.admitted_task as (task_id uuid, task_type text);
+create type celeriac.rate_left as (task_type text, tasks integer, next_at timestamptz);
+
 -- What a worker gets with its next task, and what several extensions are answered.
 alter type celeriac.leased_task add attribute resumed boolean, add attribute undoing boolean, add attribute expirations integer;
 create type celeriac.next_task as (
@@ -267,3 +292,7 @@ create type celeriac.met_wait as (
     branch text, ordinal integer, kind text, name text, state text, result jsonb, error text
 );
 create type celeriac.child_state as (ordinal integer, task_id uuid, state text);
+
+-- Signatures that changed: a cancel can ask for compensation, and its end is judged before it is called.
+drop function if exists celeriac.cancel_task(uuid, text, text, text[]);
+drop function if exists celeriac.end_canceled(uuid, celeriac.queue, text, text);

@@ -7,6 +7,7 @@ import pytest
 from db.errors import AlreadyEnded, Invalid, NotFound, StaleToken
 from tests.clock import Clock
 from tests.db.clerk import Clerk
+from tests.db.waits import at_rest, for_signal, send
 
 
 @pytest.mark.parametrize("item", [{}, {"delay_ms": 60_000}], ids=["READY", "SCHEDULED"])
@@ -37,11 +38,11 @@ def test_a_held_task_ends_and_its_worker_becomes_stale(clerk: Clerk) -> None:
 
 
 def test_a_waiting_task_ends(clerk: Clerk) -> None:
-    task_id = clerk.enqueue()
-    clerk.run("delete from celeriac.queue")
-    clerk.run("update celeriac.task set state = 'WAITING'")
-    assert clerk.cancel(task_id).state == "CANCELED"
-    assert clerk.timeline(task_id)[0]["detail"] == {"reason": None, "was": "WAITING"}
+    task = at_rest(clerk, for_signal())
+    assert clerk.cancel(task.task_id).state == "CANCELED"
+    assert clerk.timeline(task.task_id)[0]["detail"] == {"reason": None, "was": "WAITING"}
+    assert clerk.scalar("select count(*) from celeriac.waiting") == clerk.scalar("select count(*) from celeriac.wait") == 0
+    assert send(clerk).delivered == 0
 
 
 def test_it_stands_in_the_timeline(clerk: Clerk, clock: Clock) -> None:
