@@ -7,6 +7,7 @@ from typing import Final
 from workers.chore import Chore
 from workers.dispatch_outbox import dispatch_outbox
 from workers.expire_leases import expire_leases
+from workers.fire_timers import fire_timers
 from workers.maintain_history import maintain_history
 from workers.promote_due import promote_due
 from workers.purge_ended import purge_ended
@@ -19,6 +20,7 @@ CHORES: Final = (
     DISPATCH_OUTBOX,
     Chore("expire_leases", period_seconds=1, run=expire_leases),
     Chore("promote_due", period_seconds=1, run=promote_due),
+    Chore("fire_timers", period_seconds=1, run=fire_timers),
     Chore("run_schedules", period_seconds=1, run=run_schedules),
     Chore("ring_stale", period_seconds=10, run=ring_stale),
     Chore("purge_ended", period_seconds=3600, run=purge_ended),
