@@ -20,7 +20,7 @@ _TASK = (
 )
 _INCIDENT = (
     "incident_id", "task_id", "task_type", "kind", "state", "operation_id", "branch", "ordinal", "name", "message",
-    "detail", "created_at", "resolved_at", "resolution", "resolved_by",
+    "detail", "created_at", "resolved_at", "resolution", "resolved_by", "note",
 )
 _OPERATION = (
     "operation_id", "task_id", "task_type", "branch", "ordinal", "name", "state", "attempt", "fencing_token", "plan",
@@ -56,7 +56,7 @@ def incident_page(
     *,
     state: str = "OPEN",
     kind: str | None = None,
-    task_id: UUID | None = None,
+    task_id: UUID | str | None = None,
     task_type: str | None = None,
     only_types: Sequence[str] | None = None,
     newest_first: bool = True,
@@ -64,7 +64,7 @@ def incident_page(
     after: UUID | None = None,
 ) -> Select[Any]:
     """A select of at most `limit` incidents beyond `after`; `state` is OPEN, RESOLVED or ALL."""
-    equal = {"kind": kind, "task_id": task_id, "task_type": task_type}
+    equal = {"kind": kind, "task_id": task_id and UUID(str(task_id)), "task_type": task_type}
     page = _page("incidents", _INCIDENT, equal, only_types, newest_first, limit, after)
     resolved_at = page.selected_columns["resolved_at"]
     if state == "OPEN":
@@ -76,7 +76,7 @@ def incident_page(
 def operation_page(
     *,
     state: str | None = None,
-    task_id: UUID | None = None,
+    task_id: UUID | str | None = None,
     task_type: str | None = None,
     only_types: Sequence[str] | None = None,
     newest_first: bool = True,
@@ -84,7 +84,7 @@ def operation_page(
     after: UUID | None = None,
 ) -> Select[Any]:
     """A select of at most `limit` operations beyond `after`, in the order in which they began."""
-    equal = {"state": state, "task_id": task_id, "task_type": task_type}
+    equal = {"state": state, "task_id": task_id and UUID(str(task_id)), "task_type": task_type}
     return _page("operations", _OPERATION, equal, only_types, newest_first, limit, after)
 
 

@@ -96,6 +96,8 @@ class ListedTask(BaseModel):
     redrives: int
     idempotency_key: str | None
     fairness_key: str | None
+    concurrency_key: str | None
+    undoing: bool
     worker_id: str | None
     principal: str | None
     fencing_token: int | None
@@ -147,6 +149,100 @@ class TaskDetail(ListedTask):
     timeline: list[TimelineEntry]
 
 
+class Step(BaseModel):
+    """`branch` is empty for the handler itself, else the path of the gather that it is in; `ordinal` counts from 1."""
+
+    branch: str
+    ordinal: int
+    kind: str
+    name: str
+    result: Any
+    error: str | None
+    fencing_token: int | None
+    recorded_at: datetime
+
+
+class StepPage(BaseModel):
+    """`next_cursor` is null on the last page."""
+
+    steps: list[Step]
+    next_cursor: str | None
+
+
+class SentSignal(BaseModel):
+    """`created` is false when its `dedupe_id` was known; `delivered`: how many waiting tasks it woke at once."""
+
+    signal_id: UUID
+    created: bool
+    delivered: int
+
+
+class IncidentAnswer(BaseModel):
+    """`kind`: operation_unknown, other_code or undo_failed; `branch`, `ordinal` and `name`: where in the task."""
+
+    incident_id: UUID
+    task_id: UUID
+    task_type: str
+    kind: str
+    state: str
+    operation_id: UUID | None
+    branch: str | None
+    ordinal: int | None
+    name: str | None
+    message: str
+    detail: Any
+    created_at: datetime
+    resolved_at: datetime | None
+    resolution: str | None
+    resolved_by: str | None
+    note: str | None
+
+
+class IncidentPage(BaseModel):
+    """`next_cursor` is null on the last page."""
+
+    incidents: list[IncidentAnswer]
+    next_cursor: str | None
+
+
+class ResolvedIncident(BaseModel):
+    incident_id: UUID
+    task_id: UUID
+    resolution: str
+
+
+class OperationAnswer(BaseModel):
+    """`plan` was written before the effect; `attempt` counts how often it was begun."""
+
+    operation_id: UUID
+    task_id: UUID
+    task_type: str
+    branch: str
+    ordinal: int
+    name: str
+    state: str
+    attempt: int
+    fencing_token: int
+    plan: Any
+    result: Any
+    error: str | None
+    started_at: datetime
+    ended_at: datetime | None
+
+
+class OperationPage(BaseModel):
+    """`next_cursor` is null on the last page."""
+
+    operations: list[OperationAnswer]
+    next_cursor: str | None
+
+
+class ResolvedOperation(BaseModel):
+    operation_id: UUID
+    task_id: UUID
+    state: str
+
+
 class RedrivenTasks(BaseModel):
     task_ids: list[UUID]
 
@@ -164,6 +260,9 @@ class TaskTypeAnswer(BaseModel):
     expirations: int
     delivery: str
     queue: str | None
+    concurrency: int | None
+    rate_tasks: int | None
+    rate_ms: int | None
     created_at: datetime
     updated_at: datetime
 

@@ -9,7 +9,21 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
 
-from app.api import external_tasks, health, keys, metrics, openapi, problems, task_types, tasks, workers
+from app.api import (
+    external_tasks,
+    health,
+    incidents,
+    keys,
+    metrics,
+    openapi,
+    operations,
+    problems,
+    signals,
+    steps,
+    task_types,
+    tasks,
+    workers,
+)
 from app.api.access_log import AccessLog
 from app.api.announcer import Announcer
 from app.api.authentication import Authenticator, key_finder
@@ -53,6 +67,10 @@ def create(settings: Settings) -> FastAPI:
     for router in (
         external_tasks.router,
         tasks.router,
+        steps.router,
+        signals.router,
+        incidents.router,
+        operations.router,
         task_types.router,
         workers.router,
         keys.router,

@@ -79,6 +79,13 @@ def _payload(value: Any) -> Any:
     """The JSON text of an object. Turned into text at once, so that no tree outlives the parsing of its request."""
     if not isinstance(value, dict):
         raise PydanticCustomError("not_object", "must be a JSON object")
+    return _json_text(value)
+
+
+def _json_text(value: Any) -> Any:
+    """Any JSON as its text; null stays None."""
+    if value is None:
+        return None
     text = strict_json.dumps(value)
     if len(text) > LARGEST_PAYLOAD_BYTES or (not text.isascii() and len(text.encode()) > LARGEST_PAYLOAD_BYTES):
         raise PydanticCustomError("too_large", f"must not be larger than {LARGEST_PAYLOAD_BYTES} bytes of JSON")
@@ -107,6 +114,11 @@ Payload = Annotated[
     WithJsonSchema({"type": "object", "additionalProperties": True, "examples": [{"order": 17}]}),
 ]
 """A JSON object of at most 1 MiB; the model holds its JSON text."""
+
+JsonText = Annotated[
+    str | None, BeforeValidator(_json_text), WithJsonSchema({"description": "Any JSON of at most 1 MiB"})
+]
+"""Any JSON of at most 1 MiB; the model holds its JSON text, and None for null."""
 
 Digits = Annotated[int, BeforeValidator(_digits)]
 """A whole number in an address."""

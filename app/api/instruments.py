@@ -1,7 +1,7 @@
 """What is counted and measured, in a registry of this application's own.
 
-Figures of the database (depths, oldest ready, outbox, workers, snapshots) come from a Survey, taken when somebody
-asks and the last one is older than SURVEY_SECONDS; the rest is this process's own.
+Figures of the database (depths, oldest ready, outbox, incidents, workers, snapshots) come from a Survey, taken when
+somebody asks and the last one is older than SURVEY_SECONDS; the rest is this process's own.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Survey:
     depths: Labelled = ()
     oldest_ready_seconds: Labelled = ()
     outbox: Labelled = ()
+    open_incidents: Labelled = ()
     live_workers: float = 0
     oldest_snapshot_seconds: float = 0
 
@@ -71,6 +72,8 @@ class _SurveyCollector(Collector):
         oldest = survey.oldest_ready_seconds
         yield _gauge("celeriac_oldest_ready_seconds", "Age of the oldest ready task", ("task_type",), oldest)
         yield _gauge("celeriac_outbox_rows", "Rows that must leave Postgres", ("channel", "state"), survey.outbox)
+        incidents = survey.open_incidents
+        yield _gauge("celeriac_open_incidents", "What a person must look at", ("task_type", "kind"), incidents)
         yield _gauge("celeriac_live_workers", "Workers with a fresh heartbeat", (), [((), survey.live_workers)])
         yield _gauge(
             "celeriac_oldest_snapshot_seconds",
@@ -105,6 +108,9 @@ async def take_survey(database: Database) -> Survey:
     depths = await database.view("select task_type, state, tasks from celeriac.depths")
     oldest = await database.view("select task_type, age_ms from celeriac.oldest_ready")
     outbox = await database.view("select channel, pending, parked from celeriac.outbox_depth")
+    incidents = await database.view(
+        "select task_type, kind, count(*) as incidents from celeriac.incidents where resolved_at is null group by 1, 2"
+    )
     others = (
         await database.view(
             "select (select count(*) from celeriac.live_workers) as workers, h.oldest_snapshot_age_ms as snapshot_ms"
@@ -120,6 +126,7 @@ async def take_survey(database: Database) -> Survey:
             for row in outbox
             for state, count in (("pending", row.pending), ("parked", row.parked))
         ],
+        open_incidents=[((row.task_type, row.kind), row.incidents) for row in incidents],
         live_workers=others.workers,
         oldest_snapshot_seconds=float(others.snapshot_ms or 0) / 1000,
     )

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from app.api import answers_of
 from app.api.answers import answer
 from app.api.door import Call, DoorRoute
-from app.api.fields import LARGEST_INTEGER, LONGEST_DELAY_MS, Counted, LeaseMs, Name, Strict, TaskType
+from app.api.fields import LARGEST_INTEGER, LONGEST_DELAY_MS, LONGEST_LEASE_MS, Counted, LeaseMs, Name, Strict, TaskType
 from app.api.problems import BODY_REFUSALS, Problem, documented
 from app.api.rights import demand, demand_types
 
@@ -21,7 +21,11 @@ _MINE: Final = "(cast(:only as text[]) is null or name like any(cast(:only as te
 
 
 class TaskTypeSettings(Strict):
-    """What is left out stays as it is, or gets the default."""
+    """What is left out stays as it is, or gets the default.
+
+    `concurrency`: how many tasks of one concurrency key may be held at once; `rate_tasks`: how many of the type are
+    handed out in any `rate_ms` at most. 0 takes a limit away.
+    """
 
     lease_ms: LeaseMs | None = None
     retries: Counted | None = None
@@ -32,6 +36,9 @@ class TaskTypeSettings(Strict):
     expirations: Annotated[int, Field(ge=0, le=LARGEST_INTEGER)] | None = None
     delivery: Literal["pull", "celery"] | None = None
     queue: Name | None = None
+    concurrency: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    rate_tasks: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    rate_ms: Annotated[int, Field(ge=0, le=LONGEST_LEASE_MS)] | None = None
 
 
 @router.get("", response_model=answers_of.TaskTypes, responses=documented(401, 403, 503))
@@ -64,5 +71,7 @@ async def register(call: Call, name: TaskType, body: TaskTypeSettings) -> Respon
     """Register a task type or change what its new tasks get."""
     demand(call.principal, "manage")
     demand_types(call.principal, [name], "name")
-    row = await call.parts.database.one("register_task_type", name=name, **body.model_dump(), **call.rights)
+    row = await call.parts.database.one(
+        "register_task_type", name=name, **body.model_dump(exclude_none=True), **call.rights
+    )
     return answer(dict(row._mapping))

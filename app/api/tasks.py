@@ -6,23 +6,21 @@ from typing import Annotated, Any, Final, Literal
 
 import orjson
 from fastapi import APIRouter, Body, Query
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 from starlette.responses import Response
 
 from app.api import answers_of
 from app.api.answers import answer, splice
-from app.api.cursors import read_cursor, write_cursor
 from app.api.door import Call, DoorRoute
 from app.api.fields import (
     LARGEST_INTEGER,
     LONGEST_DELAY_MS,
-    LONGEST_ERROR,
     MOST_ENQUEUED,
     MOST_TASKS,
     Counted,
     DelayMs,
-    Digits,
+    ErrorText,
     Id,
     LeaseMs,
     Name,
@@ -32,6 +30,7 @@ from app.api.fields import (
     Time,
 )
 from app.api.leases import announce_types_of
+from app.api.pages import SortedQuery, page_of
 from app.api.problems import BODY_REFUSALS, Problem, documented
 from app.api.rights import demand, demand_types
 from db.call import Json
@@ -43,9 +42,7 @@ router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=DoorRoute)
 _WRITE_REFUSALS: Final = BODY_REFUSALS | documented(404, 409)
 _READ_REFUSALS: Final = documented(401, 403, 404, 422, 503)
 
-MOST_LISTED: Final = 200
-
-State = Literal["READY", "SCHEDULED", "LOCKED", "WAITING", "COMPLETED", "FAILED", "CANCELED"]
+State = Literal["READY", "SCHEDULED", "LOCKED", "BLOCKED", "WAITING", "COMPLETED", "FAILED", "CANCELED"]
 
 
 class Policy(Strict):
@@ -69,6 +66,7 @@ class TaskItem(Strict):
     business_key: Name | None = None
     idempotency_key: Name | None = None
     fairness_key: Name | None = None
+    concurrency_key: Name | None = None
     delay_ms: DelayMs | None = None
     run_at: Time | None = None
     retries: Counted | None = None
@@ -98,7 +96,10 @@ class TaskItems(Strict):
 
 
 class CancelRequest(Strict):
-    reason: Annotated[str, Field(max_length=LONGEST_ERROR)] | None = None
+    """With `compensate` what a durable task has done is undone, by its own compensations, before it ends."""
+
+    reason: ErrorText | None = None
+    compensate: bool = False
 
 
 class RedriveRequest(Strict):
@@ -114,18 +115,14 @@ class RedriveManyRequest(Strict):
     max_tasks: Annotated[int, Field(ge=1, le=MOST_TASKS)] = MOST_TASKS
 
 
-class ListQuery(BaseModel):
+class ListQuery(SortedQuery):
     """Filters, order and page of a task list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     task_type: Name | None = None
     state: State | None = None
     business_key: Name | None = None
     idempotency_key: Name | None = None
     sort: Literal["created_at", "-created_at"] = "-created_at"
-    limit: Annotated[Digits, Field(ge=1, le=MOST_LISTED)] = 50
-    cursor: Annotated[str, Field(max_length=100)] | None = None
 
 
 @router.post(
@@ -177,21 +174,8 @@ async def redrive_many(call: Call, body: Annotated[RedriveManyRequest, Body()] =
 async def list_tasks(call: Call, asked: Annotated[ListQuery, Query()]) -> Response:
     """A page of tasks in order of creation; `next_cursor` leads to the next one, with the same filters."""
     demand(call.principal, "read")
-    only_types = call.principal.only_types
-    filters = asked.model_dump(include={"task_type", "state", "business_key", "idempotency_key"})
-    question = (tuple(filters.items()), asked.sort, only_types and tuple(only_types))
-    rows = await call.parts.database.view(
-        task_page(
-            **filters,
-            only_types=only_types,
-            newest_first=asked.sort == "-created_at",
-            limit=asked.limit + 1,
-            after=None if asked.cursor is None else read_cursor(asked.cursor, question),
-        )
-    )
-    shown = rows[: asked.limit]
-    next_cursor = write_cursor(shown[-1].task_id, question) if len(rows) > len(shown) else None
-    return answer({"tasks": [dict(row._mapping) for row in shown], "next_cursor": next_cursor})
+    rows, next_cursor = await page_of(call, task_page, asked)
+    return answer({"tasks": rows, "next_cursor": next_cursor})
 
 
 @router.get("/{task_id}", response_model=answers_of.TaskDetail, responses=_READ_REFUSALS)
@@ -224,10 +208,17 @@ async def get(call: Call, task_id: Id) -> Response:
 
 @router.post("/{task_id}/cancel", response_model=answers_of.TaskState, responses=_WRITE_REFUSALS)
 async def cancel(call: Call, task_id: Id, body: Annotated[CancelRequest, Body()] = CancelRequest()) -> Response:
-    """Cancel an open task; whoever holds it is told at its next call. Twice is the same as once."""
+    """Cancel an open task and its open children; whoever holds one is told at its next call. Twice is the same as once.
+
+    With `compensate` and something to undo it is answered as UNDOING: the task is READY again until that is done.
+    """
     demand(call.principal, "manage")
-    row = await call.parts.database.one("cancel_task", task_id=task_id, reason=body.reason, **call.rights)
-    return answer(dict(row._mapping))
+    row = await call.parts.database.one(
+        "cancel_task", task_id=task_id, reason=body.reason, compensate=body.compensate, **call.rights
+    )
+    if row.state == "UNDOING":
+        await announce_types_of(call, [task_id])
+    return answer({"task_id": row.task_id, "state": row.state})
 
 
 @router.post("/{task_id}/redrive", response_model=answers_of.TaskState, responses=_WRITE_REFUSALS)

@@ -32,6 +32,11 @@ def plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
+def decoded(text: str | None) -> Any:
+    """A jsonb column, which comes as its exact JSON text."""
+    return None if text is None else json.loads(text)
+
+
 def table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], nothing: str) -> None:
     """Print one line a row; `nothing` is said on stderr when there is no row, so that a pipe stays empty."""
     from rich.console import Console

@@ -1,6 +1,5 @@
 """`celeriac tasks`: look at tasks, cancel them, give failed ones another chance."""
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -12,7 +11,7 @@ import typer
 from app.cli.database import connection, select
 from app.cli.exits import ExitCode, Stop
 from app.cli.options import TIME_FORMATS, TIME_HELP, Json, Yes, in_utc
-from app.cli.output import agreed, document, facts, remark, table
+from app.cli.output import agreed, decoded, document, facts, remark, table
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -21,12 +20,14 @@ group = typer.Typer(help="Look at tasks, cancel them, redrive failed ones.", no_
 
 # One call redrives at most this many, so that a bulk redrive is many short transactions.
 REDRIVE_BATCH = 1000
+MOST_RESULT_BYTES = 4 << 20
 
 
 class State(StrEnum):
     READY = "READY"
     SCHEDULED = "SCHEDULED"
     LOCKED = "LOCKED"
+    BLOCKED = "BLOCKED"
     WAITING = "WAITING"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
@@ -105,26 +106,60 @@ def whole_task(conn: "Connection", task_id: UUID) -> dict[str, Any]:
     return task
 
 
-def decoded(text: str | None) -> Any:
-    """A jsonb column, which comes as its exact JSON text."""
-    return None if text is None else json.loads(text)
-
-
 def without_task_id(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name != "task_id"}
+
+
+@group.command("steps")
+def list_steps(
+    task_id: UUID,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Steps on one page.")] = 100,
+    cursor: Annotated[str | None, typer.Option(help="Where the last page ended (its next_cursor).")] = None,
+    as_json: Json = False,
+) -> None:
+    """List what a durable task has done so far. In the order of its code, with the results that a replay is given."""
+    from db.listing import step_page
+
+    after = None if cursor is None else place(cursor)
+    with connection() as conn:
+        if not select(conn, "select 1 from celeriac.task_list where task_id = :task_id", task_id=task_id):
+            raise Stop(ExitCode.FAILED, f"task_id: there is no task {task_id}")
+        page = step_page(task_id, limit=limit, max_bytes=MOST_RESULT_BYTES, after=after)
+        found = [dict(row) for row in conn.execute(page).mappings()]
+    more = bool(found) and found[-1]["more"]
+    next_cursor = f"{found[-1]['branch']}:{found[-1]['ordinal']}" if more else None
+    steps = [
+        {name: value for name, value in row.items() if name != "more"} | {"result": decoded(row["result"])}
+        for row in found
+    ]
+    if as_json:
+        document({"steps": steps, "next_cursor": next_cursor})
+        return
+    table(["branch", "ordinal", "kind", "name", "recorded_at", "error", "result"], steps, "no step yet")
+    if next_cursor:
+        remark(f"more: --cursor {next_cursor}")
+
+
+def place(cursor: str) -> tuple[str, int]:
+    """A place in a task, as a cursor of `tasks steps` names it: `1.0/2.1:17`, or `:17` in the handler itself."""
+    branch, _, ordinal = cursor.rpartition(":")
+    if not ordinal.isdecimal() or len(ordinal) > 9:
+        raise Stop(ExitCode.USAGE, "--cursor: not the next_cursor of a list of steps")
+    return branch, int(ordinal)
 
 
 @group.command("cancel")
 def cancel_tasks(
     task_ids: Annotated[list[UUID], typer.Argument(metavar="TASK_ID...")],
     reason: Annotated[str | None, typer.Option(help="Why; kept in the task's timeline.")] = None,
+    compensate: Annotated[bool, typer.Option("--compensate", help="Let them undo first what they have done.")] = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Cancel open tasks. A worker that holds one is told, and what it writes afterwards is refused."""
     if len(task_ids) > 1:
         agreed(f"Cancel {len(task_ids)} tasks?", yes)
-    change_each(task_ids, as_json, "cancel_task", reason=reason)
+    change_each(task_ids, as_json, "cancel_task", reason=reason, compensate=compensate)
 
 
 @group.command("redrive")

@@ -26,7 +26,8 @@ def list_types(as_json: Json = False) -> None:
         document({"task_types": found})
         return
     columns = ["name", "lease_ms", "retries", "backoff_first_ms", "backoff_factor", "backoff_cap_ms", "backoff_jitter"]
-    table([*columns, "expirations", "delivery", "queue"], found, "no task type is registered")
+    columns += ["expirations", "delivery", "queue", "concurrency", "rate_tasks", "rate_ms"]
+    table(columns, found, "no task type is registered")
 
 
 @group.command("set")
@@ -41,6 +42,11 @@ def set_type(
     expirations: Annotated[int | None, typer.Option(help="Lost leases until a task is FAILED.")] = None,
     delivery: Annotated[Delivery | None, typer.Option(help="Workers pull, or a Celery queue is rung.")] = None,
     queue: Annotated[str | None, typer.Option(help="The Celery queue to ring.")] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(help="Tasks of one concurrency key that run at once; 0: no limit.")
+    ] = None,
+    rate_tasks: Annotated[int | None, typer.Option(help="Tasks handed out in --rate-ms at most; 0: no limit.")] = None,
+    rate_ms: Annotated[int | None, typer.Option(help="The period of --rate-tasks, in milliseconds.")] = None,
     as_json: Json = False,
 ) -> None:
     """Register a task type or change its defaults; what is not given stays. Tasks that exist keep their policy."""
@@ -56,10 +62,25 @@ def set_type(
         "expirations": expirations,
         "delivery": delivery.value if delivery else None,
         "queue": queue,
+        "concurrency": concurrency,
+        "rate_tasks": rate_tasks,
+        "rate_ms": rate_ms,
     }
+    settings = {setting: value for setting, value in given.items() if value is not None}
     with connection() as conn:
-        task_type = dict(one(conn, "register_task_type", name=name, **given)._mapping)
+        task_type = dict(one(conn, "register_task_type", name=name, **settings)._mapping)
     if as_json:
         document(task_type)
     else:
         facts(task_type)
+
+
+@group.command("stuck")
+def list_stuck(as_json: Json = False) -> None:
+    """List versions with open work that no live worker runs. Workers that have not registered are not known here."""
+    with connection() as conn:
+        found = select(conn, "select * from celeriac.stuck_versions order by oldest, task_type, version")
+    if as_json:
+        document({"stuck_versions": found})
+        return
+    table(["task_type", "version", "open_tasks", "waiting_tasks", "oldest"], found, "every version has a live worker")

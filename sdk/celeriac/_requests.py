@@ -260,7 +260,7 @@ def list_steps(task_id: str, *, limit: int | None = None, cursor: str | None = N
 def cancel_task(task_id: str, *, reason: str | None = None, compensate: bool = False) -> Request[TaskState]:
     """Cancel an open task; whoever holds it is told. Twice is answered the same; an ended task is refused.
 
-    With `compensate` what it has done is undone first, by its own compensations; it is READY until then.
+    With `compensate` what it has done is undone first, by its own compensations; the answer is UNDOING until then.
     """
     body = without_none(reason=reason) | ({"compensate": True} if compensate else {})
     return _manage(f"{_segment(task_id)}/cancel", body, repeatable=True)
@@ -349,7 +349,7 @@ def resolve_incident(incident_id: str, resolution: str, *, note: str | None = No
     """
     path = f"/v1/incidents/{_segment(incident_id)}/resolve"
     body = _json.encode(without_none(resolution=resolution, note=note))
-    return Request("POST", path, lambda answer: read(ResolvedIncident, answer.json), body=body)
+    return Request("POST", path, lambda answer: read(ResolvedIncident, answer.json), body=body, repeatable=True)
 
 
 def get_operation(operation_id: str) -> Request[dict[str, Any]]:
@@ -379,7 +379,9 @@ def resolve_operation(
     """Decide what became of an operation that is UNKNOWN: DONE (with its result), NOT_DONE (do it again) or FAILED."""
     path = f"/v1/operations/{_segment(operation_id)}/resolve"
     body = _json.encode(without_none(outcome=outcome, result=result, note=note))
-    return Request("POST", path, lambda answer: read(ResolvedOperation, answer.json), body=body)
+    # One that is done again may be UNKNOWN again when the repeated call comes: that is another decision.
+    repeatable = outcome != "NOT_DONE"
+    return Request("POST", path, lambda answer: read(ResolvedOperation, answer.json), body=body, repeatable=repeatable)
 
 
 def register_worker(

@@ -32,6 +32,9 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/v1/tasks/redrive"): {"task_type": "mail"},
     ("POST", f"/v1/tasks/{ID}/cancel"): {"reason": "x"},
     ("POST", f"/v1/tasks/{ID}/redrive"): {"retries": 1},
+    ("POST", "/v1/signals"): {"topic": "paid", "key": "order-7", "payload": {"n": 1}},
+    ("POST", f"/v1/incidents/{ID}/resolve"): {"resolution": "retry"},
+    ("POST", f"/v1/operations/{ID}/resolve"): {"outcome": "DONE", "result": {"n": 1}},
     ("PUT", "/v1/task-types/mail"): {"retries": 1},
     ("PUT", "/v1/workers/w"): {"kind": "external", "task_types": ["mail"]},
     ("POST", "/v1/keys"): {"name": "n", "verbs": ["read"], "task_types": ["*"]},
@@ -39,6 +42,11 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
 WITHOUT_BODY = [
     ("GET", "/v1/tasks"),
     ("GET", f"/v1/tasks/{ID}"),
+    ("GET", f"/v1/tasks/{ID}/steps"),
+    ("GET", "/v1/incidents"),
+    ("GET", f"/v1/incidents/{ID}"),
+    ("GET", "/v1/operations"),
+    ("GET", f"/v1/operations/{ID}"),
     ("GET", "/v1/task-types"),
     ("GET", "/v1/task-types/mail"),
     ("GET", "/v1/workers"),
@@ -71,7 +79,8 @@ def test_every_route_is_covered_here() -> None:
 
 
 def _template(path: str) -> str:
-    kind = "key_id" if path.startswith("/v1/keys/") else "task_id"
+    ids = {"/v1/keys": "key_id", "/v1/incidents": "incident_id", "/v1/operations": "operation_id"}
+    kind = next((name for prefix, name in ids.items() if path.startswith(prefix)), "task_id")
     template = path.replace(ID, f"{{{kind}}}").replace("/task-types/mail", "/task-types/{name}")
     return template.replace("/workers/w", "/workers/{worker_id}")
 
@@ -117,6 +126,7 @@ def written(conn: Connection) -> int:
     counted = (
         "select (select count(*) from celeriac.task_list) + (select count(*) from celeriac.task_types)"
         " + (select count(*) from celeriac.worker_list) + (select count(*) - 1 from celeriac.api_keys)"
+        " + (select count(*) from celeriac.signals)"
     )
     return int(conn.execute(text(counted)).scalar_one())
 
@@ -209,6 +219,25 @@ WRONG_FIELDS = [
     ("/v1/tasks", {"policy": {"backoff_jitter": 2}}, "policy.backoff_jitter"),
     ("/v1/tasks", {"policy": {"nonsense": 2}}, "policy.nonsense"),
     ("/v1/tasks", {"token_id": "x"}, "token_id"),
+    ("/v1/tasks", {"concurrency_key": " x"}, "concurrency_key"),
+    (f"/v1/tasks/{ID}/cancel", {"compensate": "yes"}, "compensate"),
+    (f"/v1/tasks/{ID}/cancel", {"compensate": 1}, "compensate"),
+    ("/v1/signals", {"topic": ""}, "topic"),
+    ("/v1/signals", {"topic": "a\u200bb"}, "topic"),
+    ("/v1/signals", {"topic": None}, "topic"),
+    ("/v1/signals", {"key": ""}, "key"),
+    ("/v1/signals", {"key": 7}, "key"),
+    ("/v1/signals", {"ttl_ms": -1}, "ttl_ms"),
+    ("/v1/signals", {"ttl_ms": 3_155_760_000_001}, "ttl_ms"),
+    ("/v1/signals", {"ttl_ms": "1000"}, "ttl_ms"),
+    ("/v1/signals", {"dedupe_id": "x" * 256}, "dedupe_id"),
+    ("/v1/signals", {"broadcast": 1}, "broadcast"),
+    (f"/v1/incidents/{ID}/resolve", {"resolution": "ignore"}, "resolution"),
+    (f"/v1/incidents/{ID}/resolve", {"resolution": "RETRY"}, "resolution"),
+    (f"/v1/incidents/{ID}/resolve", {"note": 5}, "note"),
+    (f"/v1/operations/{ID}/resolve", {"outcome": "done"}, "outcome"),
+    (f"/v1/operations/{ID}/resolve", {"outcome": "UNKNOWN"}, "outcome"),
+    (f"/v1/operations/{ID}/resolve", {"outcome": "NOT_DONE"}, "result"),
     ("/v1/tasks/redrive", {"failed_after": "yesterday"}, "failed_after"),
     ("/v1/keys", {"verbs": ["root"]}, "verbs.0"),
     ("/v1/keys", {"verbs": []}, "verbs"),

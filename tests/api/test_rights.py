@@ -22,7 +22,7 @@ def verb_for(method: str, path: str) -> str:
         return "admin"
     if path.startswith(("/v1/external-tasks", "/v1/workers")) and method != "GET":
         return "work"
-    if path in ("/v1/tasks", "/v1/tasks/batch") and method == "POST":
+    if path in ("/v1/tasks", "/v1/tasks/batch", "/v1/signals") and method == "POST":
         return "enqueue"
     return "read" if method == "GET" else "manage"
 

@@ -30,7 +30,8 @@ from celeriac.values import Completion, Failure, TaskState
 QUICK: dict[str, Any] = {"longest_pause_seconds": 0}
 ANSWER = {
     "task_id": "0190", "state": "COMPLETED", "task_type": "t", "created": True, "lock_expires_at": "x",
-    "lock_duration_ms": 1, "field_of_a_newer_server": 1,
+    "lock_duration_ms": 1, "field_of_a_newer_server": 1, "signal_id": "0191", "delivered": 0, "incident_id": "0192",
+    "operation_id": "0193", "resolution": "retry", "steps": [],
 }  # fmt: skip
 
 
@@ -112,6 +113,10 @@ REPEATABLE: dict[str, Call] = {
     "cancel_task": lambda c: c.cancel_task("0190"),
     "enqueue_task with a key": lambda c: c.enqueue_task("t", idempotency_key="k"),
     "register_worker": lambda c: c.register_worker("w", task_types=["t"]),
+    "send_signal with a dedupe id": lambda c: c.send_signal("t", dedupe_id="e"),
+    "resolve_incident": lambda c: c.resolve_incident("0190", "retry"),
+    "resolve_operation": lambda c: c.resolve_operation("0190", "DONE"),
+    "list_steps": lambda c: c.list_steps("0190"),
 }
 NOT_REPEATABLE: dict[str, Call] = {
     "fetch_tasks": lambda c: c.fetch_tasks("w", ["t"]),
@@ -124,6 +129,8 @@ NOT_REPEATABLE: dict[str, Call] = {
     ),
     "redrive_task": lambda c: c.redrive_task("0190"),
     "redrive_tasks": lambda c: c.redrive_tasks(),
+    "send_signal": lambda c: c.send_signal("t"),
+    "resolve_operation to be done again": lambda c: c.resolve_operation("0190", "NOT_DONE"),
 }
 
 

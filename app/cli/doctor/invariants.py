@@ -106,6 +106,102 @@ INVARIANTS: Sequence[Invariant] = (
         """,
     ),
     Invariant(
+        "waiting_is_written_down",
+        "a task waits without the row that it would be woken from, or the other way round",
+        """
+        select t.id::text from celeriac.task t
+         where t.state = 'WAITING' and not exists (select from celeriac.waiting w where w.task_id = t.id)
+         union all
+        select w.task_id || ' ' || coalesce(t.state, 'has no task') from celeriac.waiting w
+          left join celeriac.task t on t.id = w.task_id
+         where t.state is distinct from 'WAITING'
+        """,
+    ),
+    Invariant(
+        "waiting_is_for_something",
+        "a task waits for nothing: nothing will ever wake it",
+        """
+        select w.task_id::text from celeriac.waiting w
+         where not exists (select from celeriac.wait a where a.task_id = w.task_id and a.armed)
+        """,
+        "celeriac tasks cancel; " + CALL_FOR_HELP,
+    ),
+    Invariant(
+        "only_waiting_can_be_woken",
+        "something would wake a task that does not wait",
+        """
+        select a.task_id || ' ' || a.kind || ' ' || a.name from celeriac.wait a
+         where a.armed and not exists (select from celeriac.waiting w where w.task_id = a.task_id)
+        """,
+    ),
+    Invariant(
+        "awaited_children_are_open",
+        "a task waits for another one that has ended, or is not there",
+        """
+        select a.task_id || ' for ' || a.child_id from celeriac.wait a
+          left join celeriac.task t on t.id = a.child_id
+         where a.armed and a.child_id is not null and coalesce(t.state not in ('OPEN', 'WAITING'), true)
+           and not exists (select from celeriac.follow_up f where f.kind = 'child' and f.subject = a.child_id)
+        """,
+        "celeriac tasks cancel; " + CALL_FOR_HELP,
+    ),
+    Invariant(
+        "slots_are_held",
+        "a slot of a concurrency key is taken by a task that nobody holds",
+        """
+        select s.task_type || ' ' || s.key || ' ' || s.number from celeriac.slot s
+          left join celeriac.queue q on q.task_id = s.task_id
+         where q.state is distinct from 'LOCKED'
+        """,
+    ),
+    Invariant(
+        "blocked_has_no_free_slot",
+        "tasks are BLOCKED although their concurrency key has a free slot",
+        """
+        select b.task_type || ' ' || b.concurrency_key
+          from (select distinct task_type, concurrency_key from celeriac.queue where state = 'BLOCKED') b
+          left join celeriac.task_type t on t.name = b.task_type
+         where t.concurrency is null
+            or t.concurrency > (select count(*) from celeriac.slot s
+                                 where s.task_type = b.task_type and s.key = b.concurrency_key)
+        """,
+        "celeriac types set NAME --concurrency N makes its BLOCKED tasks ready; " + CALL_FOR_HELP,
+    ),
+    Invariant(
+        "unknown_has_an_incident",
+        "an operation is UNKNOWN and no open incident asks for a decision",
+        """
+        select o.id::text from celeriac.operation o
+         where o.state = 'UNKNOWN'
+           and not exists (select from celeriac.incident i where i.operation_id = o.id and i.resolved_at is null)
+        """,
+        "celeriac operations resolve; " + CALL_FOR_HELP,
+    ),
+    Invariant(
+        "incidents_hold_their_task",
+        "an incident is open although its task does not wait for a decision",
+        """
+        select i.id::text from celeriac.incident i
+         where i.resolved_at is null and i.kind <> 'operation_unknown'
+           and not exists (select from celeriac.wait a where a.task_id = i.task_id and a.incident_id = i.id and a.armed)
+        """,
+    ),
+    Invariant(
+        "what_is_undone_has_a_saga",
+        "a task is being undone without a rollback that has begun, or the other way round",
+        """
+        select u.task_id::text
+          from (select q.task_id from celeriac.queue q where q.undoing
+                 union all select w.task_id from celeriac.waiting w where w.undoing) u
+         where not exists (select from celeriac.saga s where s.task_id = u.task_id and s.ended_at is null)
+         union all
+        select s.task_id::text from celeriac.saga s
+         where s.ended_at is null
+           and not exists (select from celeriac.queue q where q.task_id = s.task_id and q.undoing)
+           and not exists (select from celeriac.waiting w where w.task_id = s.task_id and w.undoing)
+        """,
+    ),
+    Invariant(
         "constraints_are_valid",
         "a constraint is not validated: it holds for new rows only",
         """

@@ -1,0 +1,80 @@
+"""Incidents: what a person must look at. The task stays where it is until somebody has decided."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from app.api import answers_of
+from app.api.answers import answer, splice
+from app.api.door import Call, DoorRoute
+from app.api.fields import ErrorText, Id, Name, Strict
+from app.api.pages import SortedQuery, page_of
+from app.api.problems import BODY_REFUSALS, Problem, documented
+from app.api.rights import demand
+from db.listing import incident_page
+
+router = APIRouter(prefix="/v1/incidents", tags=["incidents"], route_class=DoorRoute)
+
+_READ_REFUSALS: Final = documented(401, 403, 404, 422, 503)
+
+
+class IncidentQuery(SortedQuery):
+    """Filters, order and page of a list of incidents."""
+
+    state: Literal["OPEN", "RESOLVED", "ALL"] = "OPEN"
+    kind: Literal["operation_unknown", "other_code", "undo_failed"] | None = None
+    task_id: Id | None = None
+    task_type: Name | None = None
+    sort: Literal["created_at", "-created_at"] = "-created_at"
+
+
+class ResolveIncidentRequest(Strict):
+    """`retry`: the task goes on; `fail`: it fails for good (other_code); `skip`: leave this undo out (undo_failed)."""
+
+    resolution: Literal["retry", "fail", "skip"]
+    note: ErrorText | None = None
+
+
+@router.get("", response_model=answers_of.IncidentPage, responses=documented(401, 403, 422, 503))
+async def list_incidents(call: Call, asked: Annotated[IncidentQuery, Query()]) -> Response:
+    """A page of incidents, open ones unless `state` says otherwise."""
+    demand(call.principal, "read")
+    rows, next_cursor = await page_of(call, incident_page, asked)
+    return answer({"incidents": [_shown(row) for row in rows], "next_cursor": next_cursor})
+
+
+@router.get("/{incident_id}", response_model=answers_of.IncidentAnswer, responses=_READ_REFUSALS)
+async def get(call: Call, incident_id: Id) -> Response:
+    """One incident: what was expected and found, and what was decided."""
+    demand(call.principal, "read")
+    rows = await call.parts.database.view(
+        "select * from celeriac.incidents where incident_id = cast(:id as uuid)"
+        " and (cast(:only as text[]) is null or task_type like any(cast(:only as text[])))",
+        id=incident_id,
+        only=call.principal.only_types,
+    )
+    if not rows:
+        raise Problem(404, "there is no such incident")
+    return answer(_shown(dict(rows[0]._mapping)))
+
+
+@router.post(
+    "/{incident_id}/resolve",
+    response_model=answers_of.ResolvedIncident,
+    responses=BODY_REFUSALS | documented(404, 409),
+)
+async def resolve(call: Call, incident_id: Id, body: ResolveIncidentRequest) -> Response:
+    """Decide: the task goes on at once. What can be decided depends on the kind of the incident."""
+    demand(call.principal, "manage")
+    row = await call.parts.database.one(
+        "resolve_incident", incident_id=incident_id, resolution=body.resolution, note=body.note, **call.rights
+    )
+    call.parts.announcer.announce([row.task_type])
+    return answer({"incident_id": row.incident_id, "task_id": row.task_id, "resolution": row.resolution})
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    return splice(row, ("detail",))

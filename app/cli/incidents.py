@@ -1,0 +1,88 @@
+"""`celeriac incidents`: what a person must look at, and what was decided."""
+
+from enum import StrEnum
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from app.cli.database import connection
+from app.cli.options import Json
+from app.cli.output import decoded, document, remark, table
+
+group = typer.Typer(help="Look at incidents and decide about them.", no_args_is_help=True)
+
+
+class Shown(StrEnum):
+    OPEN = "OPEN"
+    RESOLVED = "RESOLVED"
+    ALL = "ALL"
+
+
+class Kind(StrEnum):
+    OPERATION_UNKNOWN = "operation_unknown"
+    OTHER_CODE = "other_code"
+    UNDO_FAILED = "undo_failed"
+
+
+class Resolution(StrEnum):
+    RETRY = "retry"
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+@group.command("list")
+def list_incidents(
+    state: Annotated[Shown, typer.Option(help="Which incidents.", case_sensitive=False)] = Shown.OPEN,
+    kind: Annotated[Kind | None, typer.Option(help="Only this kind.", case_sensitive=False)] = None,
+    task_id: Annotated[UUID | None, typer.Option(help="Only of this task.")] = None,
+    task_type: Annotated[str | None, typer.Option("--task-type", help="Only of this task type.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Incidents on one page.")] = 50,
+    cursor: Annotated[UUID | None, typer.Option(help="Where the last page ended (its next_cursor).")] = None,
+    as_json: Json = False,
+) -> None:
+    """List incidents, newest first. Open ones, unless --state says otherwise."""
+    from db.listing import incident_page
+
+    page = incident_page(
+        state=state.value,
+        kind=kind.value if kind else None,
+        task_id=task_id,
+        task_type=task_type,
+        limit=limit + 1,
+        after=cursor,
+    )
+    with connection() as conn:
+        rows = [dict(row) for row in conn.execute(page).mappings()]
+    found = [row | {"detail": decoded(row["detail"])} for row in rows]
+    next_cursor = found[limit - 1]["incident_id"] if len(found) > limit else None
+    if as_json:
+        document({"incidents": found[:limit], "next_cursor": next_cursor})
+        return
+    columns = ["incident_id", "kind", "task_type", "task_id", "name", "operation_id", "created_at", "message"]
+    decided = [] if state is Shown.OPEN else ["resolution", "resolved_by", "note"]
+    table([*columns, *decided], found[:limit], "no incident")
+    if next_cursor:
+        remark(f"more: --cursor {next_cursor}")
+
+
+@group.command("resolve")
+def resolve_incident(
+    incident_id: UUID,
+    resolution: Annotated[Resolution, typer.Argument(case_sensitive=False)],
+    note: Annotated[str | None, typer.Option(help="Why; kept with the incident and in the task's timeline.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Decide about an incident. other_code: retry or fail; undo_failed: retry or skip (this undo is left out).
+
+    retry: the task goes on, with the code that runs by now. One of the kind operation_unknown is resolved by
+    `celeriac operations resolve`, which says what came of the operation.
+    """
+    from db.call import one
+
+    with connection() as conn:
+        row = one(conn, "resolve_incident", incident_id=incident_id, resolution=resolution.value, note=note)
+    if as_json:
+        document({"incident_id": row.incident_id, "task_id": row.task_id, "resolution": row.resolution})
+    else:
+        remark(f"incident {row.incident_id} is resolved: {row.resolution}; task {row.task_id} goes on")
