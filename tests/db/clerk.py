@@ -14,7 +14,10 @@ from db import call
 from db.errors import Refused
 
 # All that a refused call must leave as it was. (Sequences are not in it: a lost number harms nobody.)
-TABLES = ("task", "queue", "idempotency", "history", "outbox", "task_type", "worker", "api_key")
+TABLES = (
+    "task", "queue", "idempotency", "history", "outbox", "task_type", "worker", "api_key",
+    "step", "operation", "compensation", "saga", "incident", "waiting", "wait",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from app.dev.postgres import EmbeddedPostgres
 from db.engine import sync_engine
 from db.migrate import HERE
 from tests.db.clerk import Clerk
+from tests.db.ledger import Ledger
 
 SHARED = "shared_by_db_tests"
 NOW = (HERE / "functions/door/now.sql").read_text()
@@ -68,3 +69,8 @@ def conn(database_url: str, shared_engine: Engine) -> Iterator[Connection]:
 @pytest.fixture
 def clerk(conn: Connection) -> Clerk:
     return Clerk(conn)
+
+
+@pytest.fixture
+def ledger(clerk: Clerk) -> Ledger:
+    return Ledger(clerk)
