@@ -1,6 +1,7 @@
--- claim_ready: READY -> LOCKED, for one stream: the rows of fetch_tasks.
--- Locks and takes at most as many rows as the stream has slots; those that `room` bytes cannot hold stay as they are, but
--- the first always fits, so no big task can block the ones behind it. Every claim draws a new fencing token.
+-- claim_ready: READY -> LOCKED, for one stream: the rows of fetch_tasks; READY -> BLOCKED, tasks for which their concurrency
+-- key has no slot: they are passed over, up to 500 in a call.
+-- Locks at most as many rows as the stream has slots, and takes those that fit in `room` bytes; the others stay as they are,
+-- but the first always fits, so no big task can block the ones behind it. Every claim draws a new fencing token.
 create or replace function celeriac.claim_ready(
     stream celeriac.served_stream, worker_id text, principal text, lock_duration_ms bigint, room bigint, first boolean)
 returns setof celeriac.leased_task
@@ -13,24 +14,40 @@ declare
     picked celeriac.picked_task[] := array(select p from celeriac.pick_ready(stream) p);
     read_now bigint := pg_stat_get_xact_tuples_returned('celeriac.queue_ready'::regclass) - read_before;
     fitting integer := celeriac.fitting(picked, room, first);
+    passed_over integer := 0;
     leased celeriac.leased_task;
 begin
     if read_now - cardinality(picked) > 2000 then
         perform celeriac.raise_floor(stream, picked[1], moment);
     end if;
-    -- One by one, and each by its key: a join would be planned by statistics that know nothing of dead rows.
-    for place in 1 .. fitting loop
-        update celeriac.queue q
-           set state = 'LOCKED', fencing_token = nextval('celeriac.fencing_token'), attempts = q.attempts + 1,
-               lease_owner = claim_ready.worker_id, lease_principal = claim_ready.principal,
-               leased_at = moment, lease_expires_at = moment + l.lease, reap_at = moment + l.lease
-          from celeriac.task t
-         cross join lateral celeriac.lease_of(t.task_type, t.policy, claim_ready.lock_duration_ms) l
-         where q.task_id = picked[place].task_id and t.id = picked[place].task_id
-        returning q.task_id, t.token_id, t.instance_id, q.task_type, q.version, t.business_key, t.variables, q.fencing_token,
-                  q.lease_expires_at, l.lease_ms, q.retries, q.attempts, q.priority, t.created_at, q.payload_bytes,
-                  fitting < cardinality(picked), q.resumed, q.undoing, q.expirations
-             into leased;
-        return next leased;
+    loop
+        -- One by one, and each by its key: a join would be planned by statistics that know nothing of dead rows.
+        for place in 1 .. fitting loop
+            if picked[place].concurrency_key is not null
+               and not celeriac.take_slot(stream.task_type, picked[place].concurrency_key, picked[place].task_id) then
+                perform celeriac.block_task(picked[place].task_id, stream.task_type, picked[place].concurrency_key);
+                passed_over := passed_over + 1;
+                continue;
+            end if;
+            update celeriac.queue q
+               set state = 'LOCKED', fencing_token = nextval('celeriac.fencing_token'), attempts = q.attempts + 1,
+                   lease_owner = claim_ready.worker_id, lease_principal = claim_ready.principal,
+                   leased_at = moment, lease_expires_at = moment + l.lease, reap_at = moment + l.lease
+              from celeriac.task t
+             cross join lateral celeriac.lease_of(t.task_type, t.policy, claim_ready.lock_duration_ms) l
+             where q.task_id = picked[place].task_id and t.id = picked[place].task_id
+            returning q.task_id, t.token_id, t.instance_id, q.task_type, q.version, t.business_key, t.variables, q.fencing_token,
+                      q.lease_expires_at, l.lease_ms, q.retries, q.attempts, q.priority, t.created_at, q.payload_bytes,
+                      fitting < cardinality(picked), q.resumed, q.undoing
+                 into leased;
+            stream.slots := stream.slots - 1;
+            room := room - leased.payload_bytes;
+            first := false;
+            return next leased;
+        end loop;
+        -- Once more for as many as were passed over; not when the answer is full, or nothing is behind them.
+        exit when passed_over = 0 or fitting = 0 or fitting < cardinality(picked) or stream.slots = 0 or passed_over >= 500;
+        picked := array(select p from celeriac.pick_ready(stream) p);
+        fitting := celeriac.fitting(picked, room, first);
     end loop;
 end $$;

@@ -2,34 +2,60 @@
 -- A claim takes exactly what it returns, best priority first, then oldest. Among types of equal priority they take turns,
 -- and who is first is drawn by lot, so a type with a backlog cannot keep another waiting. Should beat be dead, a fetch
 -- that finds too little expires and promotes a bounded few by itself.
+-- `rates`: how many tasks each rate-limited type may give yet. The first pass holds them (hold_rates); after that nothing here
+-- may wait, so there is no upkeep then, and the second pass takes in no further ones.
 create or replace function celeriac.claim_tasks(
     worker_id text, task_types text[], max_tasks integer, lock_duration_ms bigint, versions jsonb, room bigint, principal text)
 returns celeriac.leased_task[]
 language plpgsql volatile as $$
 declare
+    limited text[] := celeriac.limited_types(task_types);
+    rates jsonb := '{}';
+    admitted celeriac.admitted_task[];
     want integer := claim_tasks.max_tasks;
     claimed celeriac.leased_task[] := '{}';
     batch celeriac.leased_task[];
     used bigint;
     cut boolean := false;
+    served celeriac.served_stream[];
     stream celeriac.served_stream;
 begin
+    if limited <> '{}' then
+        admitted := array(select a from celeriac.open_slots(limited, 100) a);
+        task_types := celeriac.within_rate(task_types);
+    end if;
     for pass in 1 .. 2 loop
-        for stream in select * from celeriac.share_out(claim_tasks.task_types, claim_tasks.versions, want) loop
+        served := array(select s from celeriac.share_out(task_types, claim_tasks.versions, want) s);
+        if limited <> '{}' and pass = 1 then
+            rates := celeriac.hold_rates(array(select s.task_type from unnest(served) s));
+        end if;
+        foreach stream in array served loop
+            stream.slots := least(stream.slots, (rates ->> stream.task_type)::bigint);
             select array_agg(c), coalesce(sum(c.payload_bytes), 0) into batch, used
               from celeriac.claim_ready(stream, claim_tasks.worker_id, claim_tasks.principal, claim_tasks.lock_duration_ms,
                                         room, cardinality(claimed) = 0) c;
             claimed := claimed || batch;
             room := room - used;
             -- A stream that was seen to have work and gives none beside another's had nothing that fits.
-            cut := cut or coalesce(batch[1].more, pass = 1 and cardinality(claimed) > 0);
+            cut := cut or coalesce(batch[1].more, pass = 1 and cardinality(claimed) > 0 and stream.task_type <> all (limited));
+            if rates ? stream.task_type then
+                rates := celeriac.spend_rate(rates, stream.task_type, coalesce(cardinality(batch), 0));
+            end if;
         end loop;
         want := claim_tasks.max_tasks - cardinality(claimed);
         exit when pass = 2 or want = 0 or cut or room <= 0;
-        perform celeriac.sweep_if_late(10);
+        if limited <> '{}' then
+            task_types := celeriac.types_left(task_types, rates);
+        end if;
+        if rates = '{}' then
+            perform celeriac.sweep_if_late(10);
+        end if;
     end loop;
     if cut then
         claimed[1].more := true;
+    end if;
+    if limited <> '{}' then
+        perform celeriac.ring_for_others(admitted, claimed);
     end if;
     return claimed;
 end $$;

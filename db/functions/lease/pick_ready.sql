@@ -7,13 +7,13 @@ begin
     return query
     select * from (
         select * from (
-            select q.task_id, q.payload_bytes, -q.priority, q.turn_at from celeriac.queue q
+            select q.task_id, q.payload_bytes, -q.priority, q.turn_at, q.concurrency_key from celeriac.queue q
              where q.task_type = stream.task_type and q.version = stream.version and q.state = 'READY'
                and -q.priority < stream.urgency
              order by -q.priority, q.turn_at, q.task_id limit stream.slots for update skip locked) above
         union all
         select * from (
-            select q.task_id, q.payload_bytes, -q.priority, q.turn_at from celeriac.queue q
+            select q.task_id, q.payload_bytes, -q.priority, q.turn_at, q.concurrency_key from celeriac.queue q
              where q.task_type = stream.task_type and q.version = stream.version and q.state = 'READY'
                and (-q.priority, q.turn_at) >= (stream.urgency, stream.turn_at)
              order by -q.priority, q.turn_at, q.task_id limit stream.slots for update skip locked) onward) picked

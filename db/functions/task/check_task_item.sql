@@ -1,7 +1,7 @@
 -- check_task_item: one item of enqueue_tasks, read and refused by field.
 create or replace function celeriac.check_task_item(item jsonb, place text)
 returns table (task_type text, version integer, priority integer, retries integer, delay_ms bigint, run_at timestamptz,
-               business_key text, idempotency_key text, fairness_key text, token_id uuid, instance_id uuid, variables jsonb, policy jsonb)
+               business_key text, idempotency_key text, fairness_key text, concurrency_key text, token_id uuid, instance_id uuid, variables jsonb, policy jsonb)
 language plpgsql stable as $$
 begin
     task_type := celeriac.read_text(item, 'task_type', place);
@@ -28,6 +28,10 @@ begin
     fairness_key := celeriac.read_text(item, 'fairness_key', place);
     if fairness_key is not null then
         perform celeriac.check_name(fairness_key, place || '.fairness_key');
+    end if;
+    concurrency_key := celeriac.read_text(item, 'concurrency_key', place);
+    if concurrency_key is not null then
+        perform celeriac.check_name(concurrency_key, place || '.concurrency_key');
     end if;
     token_id := celeriac.read_uuid(item, 'token_id', place);
     instance_id := celeriac.read_uuid(item, 'instance_id', place);

@@ -1,4 +1,4 @@
--- enqueue_tasks: nothing -> READY | SCHEDULED
+-- enqueue_tasks: nothing -> READY | SCHEDULED | BLOCKED (others of its concurrency key come first)
 -- Refuses: invalid and too_large (naming the field), forbidden types, idempotency_conflict (same key, other input).
 -- All or nothing; the same key with the same input answers with the first task. Joins the caller's transaction.
 create or replace function celeriac.enqueue_tasks(tasks jsonb, principal text default null, only_types text[] default null)
@@ -12,24 +12,25 @@ declare
     kept integer[];
 begin
     perform celeriac.check_items(tasks, array['task_type', 'version', 'priority', 'retries', 'delay_ms', 'run_at', 'business_key',
-        'idempotency_key', 'fairness_key', 'token_id', 'instance_id', 'variables', 'policy'], 5000, 'tasks');
+        'idempotency_key', 'fairness_key', 'concurrency_key', 'token_id', 'instance_id', 'variables', 'policy'], 5000, 'tasks');
     asked := celeriac.read_tasks(tasks, moment, only_types);
     kept := celeriac.claim_keys(asked, moment);
-    asked := celeriac.take_turns(asked, kept, moment);
+    asked := celeriac.line_up(celeriac.take_turns(asked, kept, moment), kept);
 
     -- Items that lost their key to an earlier task are answered with that task and write nothing.
     with wanted as materialized (
         select a.* from unnest(asked) a where a.idempotency_key is null or a.ordinal = any (kept)
     ), cold as (
         insert into celeriac.task (id, token_id, instance_id, created_at, version, priority, retries, task_type,
-                                   business_key, idempotency_key, fairness_key, variables, policy)
+                                   business_key, idempotency_key, fairness_key, concurrency_key, variables, policy)
         select w.task_id, w.token_id, w.instance_id, moment, w.version, w.priority, w.retries, w.task_type,
-               w.business_key, w.idempotency_key, w.fairness_key, w.variables, w.policy
+               w.business_key, w.idempotency_key, w.fairness_key, w.concurrency_key, w.variables, w.policy
           from wanted w
     )
-    insert into celeriac.queue (task_id, fencing_token, run_at, turn_at, version, priority, retries, payload_bytes, state, task_type)
-    select w.task_id, 0, w.run_at, w.turn_at, w.version, w.priority, w.retries, octet_length(w.variables::text),
-           case when w.run_at > moment then 'SCHEDULED' else 'READY' end, w.task_type
+    insert into celeriac.queue (task_id, fencing_token, run_at, turn_at, version, priority, retries, payload_bytes, state, task_type,
+                                concurrency_key)
+    select w.task_id, 0, w.run_at, w.turn_at, w.version, w.priority, w.retries, octet_length(w.variables::text), w.state,
+           w.task_type, w.concurrency_key
       from wanted w;
 
     perform celeriac.open_streams(asked);
@@ -37,8 +38,7 @@ begin
                                    and (a.idempotency_key is null or a.ordinal = any (kept))));
     return query
     select a.ordinal, coalesce(i.task_id, a.task_id), a.task_type,
-           case when fresh.yes then case when a.run_at > moment then 'SCHEDULED' else 'READY' end
-                else coalesce(celeriac.state_of(i.task_id), 'PURGED') end,
+           case when fresh.yes then a.state else coalesce(celeriac.state_of(i.task_id), 'PURGED') end,
            fresh.yes
       from unnest(asked) a
       cross join lateral (select a.idempotency_key is null or a.ordinal = any (kept) as yes) fresh

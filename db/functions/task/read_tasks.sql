@@ -10,7 +10,8 @@ begin
                i.ordinality - 1, celeriac.uuid_v7(moment + i.ordinality * interval '1 microsecond'), c.task_type, c.version,
                c.priority, coalesce(c.retries, t.retries, 3),
                d.due_at, d.due_at,
-               c.business_key, c.idempotency_key, c.fairness_key, c.token_id, c.instance_id, c.variables, c.policy)::celeriac.asked_task
+               c.business_key, c.idempotency_key, c.fairness_key, c.token_id, c.instance_id, c.variables, c.policy,
+               c.concurrency_key, case when d.due_at > moment then 'SCHEDULED' else 'READY' end)::celeriac.asked_task
                order by i.ordinality)
       into asked
       from jsonb_array_elements(tasks) with ordinality i

@@ -10,7 +10,8 @@ from tests.db.clerk import Clerk
 
 DEFAULTS = {
     "lease_ms": 30_000, "retries": 3, "backoff_first_ms": 1000, "backoff_factor": 2.0, "backoff_cap_ms": 300_000,
-    "backoff_jitter": 0.1, "expirations": 5, "delivery": "pull", "queue": None,
+    "backoff_jitter": 0.1, "expirations": 5, "delivery": "pull", "queue": None, "concurrency": None,
+    "rate_tasks": None, "rate_ms": None,
 }  # fmt: skip
 CENTURY_MS = 3_155_760_000_000
 
