@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property, lru_cache
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -62,6 +62,10 @@ class Cron:
 
     expression: str
     zone: tzinfo
+
+    def columns(self) -> Mapping[str, Any]:
+        """The timing as put_schedule takes it."""
+        return {"cron": self.expression, "time_zone": str(self.zone)}
 
     def after(self, moment: datetime) -> datetime | None:
         """The first slot later than `moment`, in UTC; None when there is none in 50 years."""
@@ -139,6 +143,7 @@ class Cron:
 class Period:
     """A length of time as ISO 8601 writes it: months and days of the calendar, and a time that is always as long."""
 
+    text: str
     months: int
     days: int
     time: timedelta
@@ -151,7 +156,7 @@ class Period:
             raise InvalidTiming("every", "every must be an ISO 8601 period such as PT15M, P1D, P1W or P1M")
         years, months, weeks, days, hours, minutes = (int(part or 0) for part in parts.groups()[:-1])
         seconds = timedelta(seconds=float(parts[7] or 0))
-        period = cls(12 * years + months, 7 * weeks + days, timedelta(hours=hours, minutes=minutes) + seconds)
+        period = cls(text, 12 * years + months, 7 * weeks + days, timedelta(hours=hours, minutes=minutes) + seconds)
         length = timedelta(days=31 * period.months + period.days) + period.time
         if not _SECOND <= length <= timedelta(days=31 * 12 * LONGEST_YEARS):
             raise InvalidTiming("every", f"every must be between 1 second and {LONGEST_YEARS} years")
@@ -168,6 +173,10 @@ class Every:
     period: Period
     anchor: datetime
     zone: tzinfo
+
+    def columns(self) -> Mapping[str, Any]:
+        """The timing as put_schedule takes it."""
+        return {"every": self.period.text, "anchor_at": self.anchor, "time_zone": str(self.zone)}
 
     def after(self, moment: datetime) -> datetime | None:
         """The first slot later than `moment`, in UTC; None when the calendar ends before."""
@@ -248,11 +257,12 @@ def timing(
 
 
 def first_slot(timing: Timing, now: datetime) -> datetime:
-    """The first slot later than `now`; InvalidTiming when it never comes."""
+    """The first slot later than `now`; InvalidTiming when it never comes, or in more than LONGEST_YEARS."""
     slot = timing.after(now)
-    if slot is None:
-        field = "cron" if isinstance(timing, Cron) else "every"
-        raise InvalidTiming(field, f"{field} is never due: no date matches it")
+    if slot is None and isinstance(timing, Cron):
+        raise InvalidTiming("cron", "cron is never due: no date matches it")
+    if slot is None or slot > now + timedelta(days=366 * LONGEST_YEARS):
+        raise InvalidTiming("anchor_at", f"anchor_at must lie within {LONGEST_YEARS} years")
     return slot
 
 

@@ -137,6 +137,34 @@ class TimelineEntry(BaseModel):
     detail: Any
 
 
+class Wait(BaseModel):
+    """What a WAITING task waits for: a signal, a time, another task, or somebody's decision; `until` ends it."""
+
+    branch: str
+    ordinal: int
+    kind: str
+    name: str
+    topic: str | None
+    key: str | None
+    until: datetime | None
+    child_id: UUID | None
+    incident_id: UUID | None
+    since: datetime
+
+
+class Compensation(BaseModel):
+    """The undo of a step, registered before the step began; highest `number` first is the order of undoing."""
+
+    number: int
+    branch: str
+    ordinal: int
+    name: str
+    state: str
+    error: str | None
+    registered_at: datetime
+    ended_at: datetime | None
+
+
 class TaskDetail(ListedTask):
     """`attempts` lists them here; in a list it is their number."""
 
@@ -147,6 +175,8 @@ class TaskDetail(ListedTask):
     instance_id: UUID | None
     attempts: list[Attempt]  # type: ignore[assignment]
     timeline: list[TimelineEntry]
+    waits: list[Wait]
+    compensations: list[Compensation]
 
 
 class Step(BaseModel):
@@ -326,3 +356,37 @@ class Ready(BaseModel):
     status: str
     database: str
     redis: str
+
+
+class ScheduleAnswer(BaseModel):
+    """A schedule. `next_at` is null while it is paused or stands still; then `error` says why."""
+
+    name: str
+    cron: str | None
+    every: str | None
+    time_zone: str
+    anchor_at: datetime | None
+    catch_up: str
+    slot_variable: str | None
+    paused: bool
+    next_at: datetime | None
+    last_slot_at: datetime | None
+    last_task_id: UUID | None
+    fired: int
+    missed: int
+    error: str | None
+    task: Variables
+    principal: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class SchedulePage(BaseModel):
+    """`next_cursor` is null on the last page."""
+
+    schedules: list[ScheduleAnswer]
+    next_cursor: str | None
+
+
+class DroppedSchedule(BaseModel):
+    name: str

@@ -36,6 +36,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", f"/v1/incidents/{ID}/resolve"): {"resolution": "retry"},
     ("POST", f"/v1/operations/{ID}/resolve"): {"outcome": "DONE", "result": {"n": 1}},
     ("PUT", "/v1/task-types/mail"): {"retries": 1},
+    ("PUT", "/v1/schedules/nightly"): {"cron": "30 2 * * *", "task": {"task_type": "mail"}},
     ("PUT", "/v1/workers/w"): {"kind": "external", "task_types": ["mail"]},
     ("POST", "/v1/keys"): {"name": "n", "verbs": ["read"], "task_types": ["*"]},
 }
@@ -49,6 +50,11 @@ WITHOUT_BODY = [
     ("GET", f"/v1/operations/{ID}"),
     ("GET", "/v1/task-types"),
     ("GET", "/v1/task-types/mail"),
+    ("GET", "/v1/schedules"),
+    ("GET", "/v1/schedules/nightly"),
+    ("DELETE", "/v1/schedules/nightly"),
+    ("POST", "/v1/schedules/nightly/pause"),
+    ("POST", "/v1/schedules/nightly/resume"),
     ("GET", "/v1/workers"),
     ("GET", "/v1/keys"),
     ("DELETE", f"/v1/keys/{ID}"),
@@ -82,6 +88,7 @@ def _template(path: str) -> str:
     ids = {"/v1/keys": "key_id", "/v1/incidents": "incident_id", "/v1/operations": "operation_id"}
     kind = next((name for prefix, name in ids.items() if path.startswith(prefix)), "task_id")
     template = path.replace(ID, f"{{{kind}}}").replace("/task-types/mail", "/task-types/{name}")
+    template = template.replace("/schedules/nightly", "/schedules/{name}")
     return template.replace("/workers/w", "/workers/{worker_id}")
 
 
@@ -126,7 +133,7 @@ def written(conn: Connection) -> int:
     counted = (
         "select (select count(*) from celeriac.task_list) + (select count(*) from celeriac.task_types)"
         " + (select count(*) from celeriac.worker_list) + (select count(*) - 1 from celeriac.api_keys)"
-        " + (select count(*) from celeriac.signals)"
+        " + (select count(*) from celeriac.signals) + (select count(*) from celeriac.schedules)"
     )
     return int(conn.execute(text(counted)).scalar_one())
 
