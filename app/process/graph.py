@@ -50,10 +50,10 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """Text that an evaluator understands. `template`: literal text with expressions in it, which gives text."""
+    """Text that an evaluator understands, as the model has it (`${amount > 10}`, `PT${hours}H`), and its language."""
 
     text: str
-    template: bool = False
+    language: str = "juel"
 
 
 Value = Expression | str | int | float | bool | None | Mapping[str, "Value"] | Sequence["Value"]

@@ -1,0 +1,153 @@
+"""JUEL as models use it: values, coercions, exact numbers; and what is refused, when it is read or when it is run."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from app.expressions.evaluator import evaluator, fault_in
+from app.expressions.juel import Surroundings, run
+from app.expressions.syntax import SyntaxFault
+from app.process.board import ModelError
+from app.process.graph import Expression
+
+KNOWN = Surroundings(business_key="B-1", instance_id="i-1", now="2026-11-29T12:00:00Z")
+
+
+def value(text: str, **variables: Any) -> Any:
+    return run(text, variables, KNOWN)
+
+
+@pytest.mark.parametrize(
+    "text, variables, expected",
+    [
+        ("${amount > 10}", {"amount": 11}, True),
+        ("#{amount gt 10 and not late}", {"amount": 11, "late": False}, True),
+        ("${amount >= 10 || x}", {"amount": 9, "x": True}, True),
+        ("${a == 'x' && b != \"y\"}", {"a": "x", "b": "z"}, True),
+        ("${'5' == 5}", {}, True),
+        ("${x eq null}", {"x": None}, True),
+        ("${x < 3}", {"x": None}, False),
+        ("${null + 1}", {}, 1),
+        ("${empty x}", {"x": []}, True),
+        ("${not empty x ? 1 : 2}", {"x": "a"}, 1),
+        ("${a.b['c'][1]}", {"a": {"b": {"c": [1, 2]}}}, 2),
+        ("${order['a b']}", {"order": {"a b": 3}}, 3),
+        ("${order[key]}", {"order": {"k": 3}, "key": "k"}, 3),
+        ("${(1 + 2) * 3 - 4 % 3}", {}, 8),
+        ("${7 div 2}", {}, Decimal("3.5")),
+        ("${-7 mod 3}", {}, -1),
+        ("${-x}", {"x": 2}, -2),
+        ("${!flag}", {"flag": "false"}, True),
+        ("${execution.getVariable('x') + 1}", {"x": 1}, 2),
+        ("${execution.getVariable('missing') == null}", {}, True),
+        ("${execution.hasVariable('x')}", {}, False),
+        ("${execution.processBusinessKey}", {}, "B-1"),
+        ("${execution.getProcessInstanceId()}", {}, "i-1"),
+        ("${now()}", {}, "2026-11-29T12:00:00Z"),
+        ("${'it''s'}", {}, None),
+        (r"${'it\'s }'}", {}, "it's }"),
+        ("PT${hours}H", {"hours": 2}, "PT2H"),
+        ("${a}-${b}", {"a": "x", "b": None}, "x-"),
+        ("plain", {}, "plain"),
+        ("\n ${ x }", {"x": True}, "\n true"),
+        ("${true ? 'a' : missing}", {}, "a"),
+        ("${false && missing}", {}, False),
+    ],
+)
+def test_an_expression_has_the_value_that_juel_gives_it(text: str, variables: dict[str, Any], expected: Any) -> None:
+    if text == "${'it''s'}":
+        with pytest.raises(SyntaxFault):
+            value(text, **variables)
+        return
+    assert value(text, **variables) == expected
+
+
+def test_numbers_are_exact() -> None:
+    largest, next_one = 2**63 - 1, 2**63
+    assert value("${a == b}", a=largest, b=next_one) is False
+    assert value("${a + 1 == b}", a=largest, b=next_one) is True
+    assert value("${a}", a=next_one) == next_one
+    assert value("${a + 0.1 == 0.3}", a=Decimal("0.2")) is True
+    assert value("${a == 0.1}", a=0.1) is True
+    assert value("${price * 2}", price=Decimal("100000.10")) == Decimal("200000.20")
+    assert value("x${price}", price=Decimal("100000.10")) == "x100000.10"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "${x.size()}",
+        "${x.getClass().forName('java.lang.Runtime')}",
+        "${''.isEmpty()}",
+        "${__import__('os')}",
+        "${execution.setVariable('a', 1)}",
+        "${bean.method()}",
+        "${[c for c in x]}",
+        "${9**9**9}",
+        "${(lambda f: f(f))(1)}",
+        "${x = 1}",
+        "${x;y}",
+        "${",
+        "${}",
+        "${x +}",
+        "${a b}",
+        "${1 ? 2}",
+        "${" + "(" * 60 + "1" + ")" * 60 + "}",
+        "${" + "!" * 60 + "x}",
+        "${" + "1+" * 3000 + "1}",
+        "${1e999999999}",
+        "${x instanceof y}",
+    ],
+)
+def test_what_is_no_expression_or_would_run_code_is_refused_when_it_is_read(text: str) -> None:
+    assert fault_in(Expression(text)) is not None
+    with pytest.raises(SyntaxFault):
+        value(text, x=1)
+
+
+@pytest.mark.parametrize(
+    "text, variables",
+    [
+        ("${missing > 1}", {}),
+        ("${a.b}", {"a": {}}),
+        ("${a.__class__}", {"a": {}}),
+        ("${a.b}", {"a": "text"}),
+        ("${a[9]}", {"a": [1]}),
+        ("${a[-1]}", {"a": [1]}),
+        ("${a + 1}", {"a": "secret-text"}),
+        ("${a < b}", {"a": [1], "b": [2]}),
+        ("${1 / 0}", {}),
+        ("${1 % 0}", {}),
+        ("${a ? 1 : 2}", {"a": "secret-text"}),
+        ("x${a}", {"a": {"b": 1}}),
+        ("${a * a * a * a}", {"a": 10**900}),
+        ("${a * b}", {"a": 1e300, "b": 1e300}),
+    ],
+)
+def test_what_has_no_value_is_an_error_of_the_model_that_shows_the_expression_and_no_value(
+    text: str, variables: dict[str, Any]
+) -> None:
+    with pytest.raises(ModelError) as caught:
+        evaluator(KNOWN)(Expression(text), variables)
+    assert text in str(caught.value)
+    assert "secret-text" not in str(caught.value)
+
+
+def test_values_are_never_evaluated() -> None:
+    assert value("${x}", x="${1 + 1}") == "${1 + 1}"
+    assert value("a ${x}", x="#{y}") == "a #{y}"
+
+
+def test_cel_runs_scripts_and_rounds_nothing_silently() -> None:
+    evaluate = evaluator(KNOWN)
+    assert evaluate(
+        Expression("order.items.map(i, i.price * i.count)", "cel"), {"order": {"items": [{"price": 2, "count": 3}]}}
+    ) == [6]
+    assert evaluate(Expression("{'total': a + b}", "cel"), {"a": 1, "b": 2, "unused": 2**70}) == {"total": 3}
+    for text, variables in (("a + 1", {"a": 2**63}), ("missing", {}), ("a.b", {"a": {}}), ("a + 'x'", {"a": 1})):
+        with pytest.raises(ModelError):
+            evaluate(Expression(text, "cel"), variables)
+    assert fault_in(Expression("a +", "cel"))
+    assert fault_in(Expression("x", "groovy"))
+    assert fault_in(Expression("[1].map(a, [1].map(b, [1].map(c, c)))", "cel"))
