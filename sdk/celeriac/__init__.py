@@ -3,13 +3,20 @@
 from celeriac._stats import WorkerStats
 from celeriac.client import AsyncClient, Client
 from celeriac.context import TaskContext
+from celeriac.durable._async_context import AsyncChild, AsyncContext
+from celeriac.durable._context import Child, Context
+from celeriac.durable._declaration import DurableTask, RetryPolicy, task
+from celeriac.durable._operation import Done, NotDone, Unknown
+from celeriac.durable._wait import Signal
 from celeriac.enqueue import aenqueue, aenqueue_many, enqueue, enqueue_many
 from celeriac.errors import (
     AlreadyEnded,
     Canceled,
     CeleriacError,
+    ChildFailed,
     Conflict,
     ConnectionFailed,
+    DurableError,
     Fatal,
     Forbidden,
     HandlerSignal,
@@ -18,10 +25,13 @@ from celeriac.errors import (
     LeaseExpired,
     LeaseLost,
     NotFound,
+    OutOfPlace,
     Refused,
     Retry,
     ServerUnavailable,
+    SoftTimeLimitExceeded,
     StaleToken,
+    StepFailed,
     TooLarge,
     Unauthorized,
     UnexpectedAnswer,
@@ -52,14 +62,22 @@ from celeriac.worker import Worker
 
 __all__ = [
     "AlreadyEnded",
+    "AsyncChild",
     "AsyncClient",
+    "AsyncContext",
     "BatchResult",
     "Canceled",
     "CeleriacError",
+    "Child",
+    "ChildFailed",
     "Client",
     "Completion",
     "Conflict",
     "ConnectionFailed",
+    "Context",
+    "Done",
+    "DurableError",
+    "DurableTask",
     "EnqueuedTask",
     "ExtendedLease",
     "FailedAttempt",
@@ -73,16 +91,22 @@ __all__ = [
     "LeaseExpired",
     "LeaseLost",
     "NewTask",
+    "NotDone",
     "NotFound",
     "OperationPage",
+    "OutOfPlace",
     "Policy",
     "Refused",
     "ResolvedIncident",
     "ResolvedOperation",
     "Retry",
+    "RetryPolicy",
     "SentSignal",
     "ServerUnavailable",
+    "Signal",
+    "SoftTimeLimitExceeded",
     "StaleToken",
+    "StepFailed",
     "StepPage",
     "Task",
     "TaskContext",
@@ -92,6 +116,7 @@ __all__ = [
     "TooLarge",
     "Unauthorized",
     "UnexpectedAnswer",
+    "Unknown",
     "Worker",
     "WorkerStats",
     "aenqueue",
@@ -101,4 +126,5 @@ __all__ = [
     "enqueue_many",
     "ring_after_commit",
     "send_signal",
+    "task",
 ]

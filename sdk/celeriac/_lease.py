@@ -82,6 +82,12 @@ class Lease:
                 return
         tell()
 
+    def wait(self, seconds: float) -> None:
+        """Let time pass, until the handler should stop."""
+        stopped = threading.Event()
+        self.when_stopped(stopped.set)
+        stopped.wait(min(seconds, threading.TIMEOUT_MAX))
+
     def _tell(self) -> None:
         with self._turn:
             listeners, self._listeners = self._listeners, []

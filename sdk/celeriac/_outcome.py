@@ -87,13 +87,13 @@ def refused_result(lease: Lease, worker_id: str, error: Refused) -> Failed:
 
 def error_text(error: BaseException) -> str:
     """`ValueError: message`, where it was raised, and what caused it. Lines of code, never values of variables."""
-    lines = [_headline(error)]
+    lines = [headline(error)]
     cause: BaseException | None = error
     for depth in range(_CAUSES):
         if cause is None:
             break
         if depth:
-            lines.append(f"caused by {_headline(cause)}")
+            lines.append(f"caused by {headline(cause)}")
         frames = traceback.extract_tb(cause.__traceback__)
         lines += [f"  at {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in reversed(frames[-_FRAMES:])]
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
@@ -106,7 +106,8 @@ def sendable(text: str) -> str:
     return clean[:ERROR_BYTES].decode("utf-8", "ignore") or "(no message)"
 
 
-def _headline(error: BaseException) -> str:
+def headline(error: BaseException) -> str:
+    """`ValueError: message`."""
     try:
         message = str(error)
     except Exception as unprintable:  # noqa: BLE001 - a handler's exception may raise anything in its __str__

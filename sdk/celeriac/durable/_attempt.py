@@ -1,41 +1,206 @@
-"""One attempt at one task: run the handler under its lease, and report what it came to."""
+"""One attempt at one task: run the handler under its lease, and say what it came to.
+
+read what is recorded ──► run the handler ──► Completion | Failure
+                               │ ▲
+                 it must wait  ▼ │ what it waits for has come already
+                             suspend ──► None
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
+from celeriac import _json
+from celeriac._faults import point
 from celeriac._lease import Lease
 from celeriac._outcome import error_text
-from celeriac.context import TaskContext
-from celeriac.durable._declaration import Handler
+from celeriac.durable._async_context import AsyncContext
+from celeriac.durable._context import AnyContext, Context
+from celeriac.durable._declaration import DurableTask
 from celeriac.durable._failure import failure
-from celeriac.durable._report import report as report
-from celeriac.errors import Fatal, Retry
+from celeriac.durable._form import PLAIN, read_input
+from celeriac.durable._gather import SWALLOWED
+from celeriac.durable._ledger import Ledger
+from celeriac.durable._replay import Branch, Replay
+from celeriac.durable._score import Do, aplay, play
+from celeriac.durable._transactions import Transactions
+from celeriac.durable._undo import Undos
+from celeriac.durable._unwinding import OtherCode, Suspended, Undecided
+from celeriac.errors import Fatal, Invalid, OutOfPlace, Retry, StepFailed, TooLarge
 from celeriac.values import Completion, Failure
 
 log = logging.getLogger("celeriac.fleet")
 
+CHILD_OF_A_FORK: Final = 70  # the status that such a process ends with
 
-def run(handler: Handler, lease: Lease) -> Completion | Failure | None:
-    """What the handler came to; None when it stopped since the task was no longer ours.
 
-    SystemExit and the like end the attempt, not the worker.
+def run(task: DurableTask, lease: Lease, ledger: Ledger, transactions: Transactions) -> Completion | Failure | None:
+    """What the attempt came to; None when there is nothing to report, since the lease is over or given up.
+
+    Raises nothing, whatever the handler does: SystemExit and the like end the attempt, not the worker.
     """
+    pid = os.getpid()
+    subject = lease.task.task_type
     try:
-        result = handler(TaskContext(lease))
+        point("attempt.begin", subject)
+        outcome = _attempt(task, lease, ledger, transactions)
+        point("attempt.end", subject)
+        return outcome
     except BaseException as error:  # noqa: BLE001
-        return _raised(lease, error)
-    if result is not None and not isinstance(result, dict):
-        return failure(lease, f"the handler returned {type(result).__qualname__}; a result is a dict or None")
-    return Completion(lease.task.task_id, lease.task.fencing_token, result)
+        return _raised(task, lease, error)
+    finally:
+        if os.getpid() != pid:
+            # The handler has forked, and this is the child. All that the worker holds is its parent's.
+            os._exit(CHILD_OF_A_FORK)
 
 
-def _raised(lease: Lease, error: BaseException) -> Failure | None:
+def _attempt(
+    task: DurableTask, lease: Lease, ledger: Ledger, transactions: Transactions
+) -> Completion | Failure | None:
+    known = lease.task
+    records = ledger.read_steps() if known.resumed or known.undoing or known.attempt > 1 else []
+    here: Callable[[], Any] = asyncio.current_task if task.is_async else threading.get_ident
+    replay = Replay(lease, ledger, records, here)
+    course = _Course(task, replay, transactions)
+    try:
+        if not known.undoing:
+            return course.forward()
+        course.undo()
+    except OtherCode as other:
+        ledger.raise_incident("other_code", other.branch, other.ordinal, other.name, other.message, other.detail)
+    except Undecided as undecided:
+        ledger.settle_operation(undecided.operation_id, undecided.name, "UNKNOWN", error=undecided.why)
+    return None
+
+
+class _Course:
+    """The handler's way through its record and beyond."""
+
+    def __init__(self, task: DurableTask, replay: Replay, transactions: Transactions) -> None:
+        self._task = task
+        self._replay = replay
+        self._transactions = transactions
+
+    def forward(self) -> Completion | Failure | None:
+        """Run the handler until it ends or has to wait."""
+        while True:
+            try:
+                result = self._handle(Undos(self._replay))
+            except Suspended as suspended:
+                over = self._replay.ledger.suspend(suspended.waits)
+                if not over:
+                    return None
+                for record in over:
+                    self._replay.learn(record)
+            else:
+                self._replay.check_end()
+                return self._completion(result)
+
+    def undo(self) -> None:
+        """Run the handler over what is recorded, and undo what it did."""
+        undos = Undos(self._replay)
+        try:
+            self._handle(undos)
+        except (OtherCode, Fatal):
+            raise
+        except BaseException as error:  # noqa: BLE001 - it ended so in the first run, or it ends where the record does
+            log.debug("task %s is undone; its handler came to %r", self._replay.lease.task.task_id, error)
+        if reason := self._replay.lease.stopped:
+            raise reason
+        score = undos.run(self._task.compensate_retry)
+        if self._task.is_async:
+            self._in_loop(aplay(score))
+        else:
+            play(score)
+
+    def _handle(self, undos: Undos) -> Any:
+        """Call the handler from its top. Raises what it raises, or why it had to be left."""
+        replay, branch = self._replay, self._replay.rewind()
+        takes, _ = self._task.forms
+        inputs = () if takes is None else (read_input(takes, replay.lease.task.variables),)
+        kind = AsyncContext if self._task.is_async else Context
+        ctx = kind(replay, undos, self._transactions)
+        try:
+            if self._task.is_async:
+                result = self._in_loop(self._awaited(branch, ctx, inputs))
+            else:
+                with replay.within(branch):
+                    result = Do(self._task.handler, (ctx, *inputs)).perform()
+        except Exception:
+            if branch.unwinding is None or isinstance(branch.unwinding, Suspended):
+                raise
+        except BaseException:
+            if branch.unwinding is None:
+                raise
+        else:
+            if isinstance(branch.unwinding, Suspended):
+                raise OutOfPlace(SWALLOWED)
+            if branch.unwinding is None:
+                return result
+        raise branch.unwinding
+
+    async def _awaited(self, branch: Branch, ctx: AnyContext, inputs: tuple[Any, ...]) -> Any:
+        with self._replay.within(branch):
+            return await self._task.handler(ctx, *inputs)
+
+    def _in_loop(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine in an event loop of its own; it is cancelled when the handler should stop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            work.close()
+            raise OutOfPlace("an async handler cannot run where an event loop runs already (or in a pool of greenlets)")
+        result, error = asyncio.run(self._guarded(work))
+        if error is not None:
+            raise error
+        return result
+
+    async def _guarded(self, work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+        """Its result or its error: as a value, since a SystemExit that leaves a task would tear the loop down."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def cancel() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended long before the lease
+                loop.call_soon_threadsafe(task.cancel)
+
+        self._replay.lease.when_stopped(cancel)
+        try:
+            return await work, None
+        except BaseException as error:  # noqa: BLE001
+            return None, error
+
+    def _completion(self, result: Any) -> Completion | Failure:
+        """The result as it is stored: an object or nothing."""
+        lease, (_, gives) = self._replay.lease, self._task.forms
+        try:
+            text = gives.write(result, "result")
+        except (Invalid, TooLarge) as error:
+            return failure(lease, f"the handler's result cannot be stored: {error}")
+        stored = result if gives is PLAIN else _json.decode(text.encode(), _json.decoder())
+        if stored is not None and not isinstance(stored, dict):
+            return failure(lease, f"the handler returned {type(result).__qualname__}; a result is an object or None")
+        return Completion(lease.task.task_id, lease.task.fencing_token, stored)
+
+
+def _raised(task: DurableTask, lease: Lease, error: BaseException) -> Failure | None:
     if lease.ended:
         log.info("the handler of task %s stopped: %s", lease.task.task_id, error_text(error))
         return None
+    if isinstance(error, asyncio.CancelledError) and lease.stopped:
+        error = lease.stopped
     if isinstance(error, Retry):
         return failure(lease, f"Retry: {error}", retry_after=error.after)
     if isinstance(error, Fatal):
         return failure(lease, f"Fatal: {error}", retries=0)
-    return failure(lease, error_text(error))
+    cause = error.__cause__ if isinstance(error, StepFailed) else None
+    hopeless = isinstance(error, task.retry.never) or isinstance(cause, task.retry.never)
+    return failure(lease, error_text(error), retries=0 if hopeless else None)

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from celeriac.context import TaskContext
+from celeriac import _json
+from celeriac.durable._form import Form, handler_forms
+from celeriac.enqueue import enqueue_many
+from celeriac.errors import Invalid
+from celeriac.values import EnqueuedTask, NewTask, TaskOptions
 
-Handler = Callable[[TaskContext], dict[str, Any] | None]
+if TYPE_CHECKING:
+    from celeriac._callers_connection import BlockingConnection
+
+Handler = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When a failed attempt is tried again; None keeps what the task type has.
+    """When what failed is tried again; None keeps what the task type has (or, of a step, 1, 1 s, 2 and 60 s).
 
-    `attempts` is how many may fail before the task is FAILED. The pause after a failure is `first` seconds, times
-    `factor` for each further one, and never more than `cap` seconds.
+    `attempts` is how many may fail before it has FAILED. The pause after a failure is `first` seconds, times `factor`
+    for each further one, and never more than `cap` seconds. What is an instance of `never` is not tried again.
     """
 
     attempts: int | None = None
     first: float | None = None
     factor: float | None = None
     cap: float | None = None
+    never: tuple[type[BaseException], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DurableTask:
     """A handler with its task type. Calling it calls the handler, as a test of the handler would."""
 
@@ -36,9 +45,57 @@ class DurableTask:
     lease: float | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     queue: str | None = None
+    batch: bool = False
+    time_limit: float | None = None
+    soft_time_limit: float | None = None
+    concurrency: int | None = None
+    rate: tuple[int, float] | None = None
+    compensate_retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(attempts=3))
 
-    def __call__(self, ctx: TaskContext) -> dict[str, Any] | None:
-        return self.handler(ctx)
+    def __call__(self, ctx: Any, *input: Any) -> Any:
+        return self.handler(ctx, *input)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the handler is an `async def`."""
+        return inspect.iscoroutinefunction(self.handler)
+
+    @functools.cached_property
+    def forms(self) -> tuple[Form | None, Form]:
+        """The forms of input (None: the handler takes only the context) and result."""
+        return handler_forms(self.handler)
+
+    def check(self) -> None:
+        """Raises TypeError when the handler cannot be called with a context and an input, or returns no object."""
+        try:
+            self.forms  # noqa: B018 - reads the annotations
+        except TypeError as error:
+            raise TypeError(f"{self.task_type!r}: {error}") from None
+
+    def variables(self, input: Any = None) -> Mapping[str, Any]:
+        """An input as the variables of a task. Raises Invalid, naming the field, for what the handler would refuse."""
+        takes, _ = self.forms
+        if takes is None:
+            if input:
+                raise Invalid(f"the handler of {self.task_type!r} takes no input", field="input")
+            return {}
+        value: Any = takes.check({} if input is None else input, "input")
+        variables = _json.decode(takes.write(value, "input").encode(), _json.decoder())
+        if not isinstance(variables, dict):
+            raise Invalid("the input must be an object: a model, a dataclass or a dict", field="input")
+        return variables
+
+    def new(self, input: Any = None, **options: Unpack[TaskOptions]) -> NewTask:
+        """A task of this type and version, for `celeriac.enqueue_many`. Raises Invalid, as `enqueue` does."""
+        options.setdefault("version", self.version)
+        return NewTask(self.task_type, self.variables(input), **options)
+
+    def enqueue(self, conn: BlockingConnection, input: Any = None, **options: Unpack[TaskOptions]) -> EnqueuedTask:
+        """Create a task of this type and version in the transaction of `conn`; see `celeriac.enqueue`.
+
+        Raises Invalid, before anything is sent, for an input that the handler would refuse.
+        """
+        return enqueue_many(conn, [self.new(input, **options)])[0]
 
 
 def task(
@@ -48,16 +105,39 @@ def task(
     lease: float | None = None,
     retry: RetryPolicy | None = None,
     queue: str | None = None,
+    batch: bool = False,
+    time_limit: float | None = None,
+    soft_time_limit: float | None = None,
+    concurrency: int | None = None,
+    rate: tuple[int, float] | None = None,
+    compensate_retry: RetryPolicy | None = None,
 ) -> Callable[[Handler], DurableTask]:
     """Declare a handler for the tasks of one type and version; give what it returns to `install`.
 
-    `lease` is in seconds: how soon another worker takes over when this one dies, not how long the handler may take.
-    `queue` is the Celery queue whose workers run it (None: the app's default queue). Raises TypeError for a coroutine.
+    The handler takes a Context (an AsyncContext if it is `async def`) and, if it wants one, an input, whose annotation
+    says what the variables must look like. Durations are in seconds.
+
+    `lease` is how soon another worker takes over when this one dies, not how long the handler may take; for that there
+    are `soft_time_limit` (SoftTimeLimitExceeded is raised) and `time_limit` (the attempt fails). `queue` is the Celery
+    queue whose workers run it (None: the app's default queue). `concurrency` is how many tasks of one concurrency key
+    run at once, `rate=(100, 60)` hands out at most 100 a minute. With `batch=True` tiny idempotent tasks are
+    claimed and completed many at a time. `compensate_retry` is for the undos of its steps (None: three tries).
     """
 
     def declare(handler: Handler) -> DurableTask:
-        if inspect.iscoroutinefunction(handler):
-            raise TypeError(f"the handler of {task_type!r} is a coroutine; a fleet runs plain functions")
-        return DurableTask(task_type, handler, version, lease, retry or RetryPolicy(), queue)
+        return DurableTask(
+            task_type,
+            handler,
+            version,
+            lease,
+            retry or RetryPolicy(),
+            queue,
+            batch,
+            time_limit,
+            soft_time_limit,
+            concurrency,
+            rate,
+            compensate_retry or RetryPolicy(attempts=3),
+        )
 
     return declare

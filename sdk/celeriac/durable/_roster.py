@@ -8,11 +8,13 @@ from celeriac.durable._declaration import DurableTask
 
 
 class Roster:
-    """The declared tasks of one app; raises ValueError for declarations that contradict each other."""
+    """The declared tasks of one app; raises ValueError for declarations that contradict each other,
+    TypeError for handlers that cannot be called or whose annotations cannot be read."""
 
     def __init__(self, tasks: Iterable[DurableTask]) -> None:
         self._tasks: dict[tuple[str, int], DurableTask] = {}
         for task in tasks:
+            task.check()
             if (task.task_type, task.version) in self._tasks:
                 raise ValueError(f"version {task.version} of {task.task_type!r} is declared twice")
             self._tasks[task.task_type, task.version] = task
