@@ -29,6 +29,7 @@ from celeriac.values import (
     OperationPage,
     ResolvedIncident,
     ResolvedOperation,
+    SchedulePage,
     SentSignal,
     StepPage,
     Task,
@@ -36,8 +37,10 @@ from celeriac.values import (
     TaskPage,
     TaskState,
     milliseconds,
+    period,
     read,
     signal_fields,
+    with_zone,
     without_none,
 )
 
@@ -405,6 +408,70 @@ def register_task_type(name: str, settings: Mapping[str, Any]) -> Request[dict[s
 def list_task_types() -> Request[Any]:
     """All task types with their defaults."""
     return _get("/v1/task-types")
+
+
+def put_schedule(
+    name: str,
+    task_type: str,
+    variables: Mapping[str, Any] | None = None,
+    *,
+    cron: str | None = None,
+    every: str | float | timedelta | None = None,
+    time_zone: str | None = None,
+    anchor_at: datetime | None = None,
+    catch_up: str | None = None,
+    slot_variable: str | None = None,
+    **options: Unpack[TaskOptions],
+) -> Request[dict[str, Any]]:
+    """Enqueue such a task at each slot from now on; the same call again, at every start of a program, changes nothing.
+
+    Slots: `cron` (five fields) on the clocks of `time_zone`, or `every`: seconds, a timedelta or an ISO 8601 period
+    such as P1M, counted from `anchor_at`. `catch_up` says what becomes of slots that nobody fired in time: one (the
+    last of them), all, none. The task finds its slot in the variable `slot_variable`. Options are those of a task,
+    without `idempotency_key`, `delay` and `run_at`.
+    """
+    body = without_none(
+        task=NewTask(task_type, variables or {}, **options).to_json(),
+        cron=cron,
+        every=every if every is None or isinstance(every, str) else period(every),
+        time_zone=time_zone,
+        anchor_at=with_zone(anchor_at, "anchor_at"),
+        catch_up=catch_up,
+        slot_variable=slot_variable,
+    )
+    return _put(f"/v1/schedules/{_segment(name)}", body)
+
+
+def get_schedule(name: str) -> Request[dict[str, Any]]:
+    """One schedule: its timing and task, next and last slot, and how many slots were fired and missed."""
+    return _get(f"/v1/schedules/{_segment(name)}")
+
+
+def list_schedules(
+    *, task_type: str | None = None, limit: int | None = None, cursor: str | None = None
+) -> Request[SchedulePage]:
+    """A page of schedules in the order of their names."""
+    query = _query(task_type=task_type, limit=limit, cursor=cursor)
+    return Request("GET", "/v1/schedules", lambda answer: read(SchedulePage, answer.json), query=query, repeatable=True)
+
+
+def pause_schedule(name: str) -> Request[dict[str, Any]]:
+    """Fire no more until resumed; what comes due meanwhile is neither fired nor missed."""
+    return _schedule_call(name, "pause")
+
+
+def resume_schedule(name: str) -> Request[dict[str, Any]]:
+    """Fire again, from the next slot on; also what stands still because it could not be read."""
+    return _schedule_call(name, "resume")
+
+
+def delete_schedule(name: str) -> Request[None]:
+    """Drop a schedule; tasks that it has enqueued go on. Raises NotFound when there is none."""
+    return Request("DELETE", f"/v1/schedules/{_segment(name)}", lambda answer: None)
+
+
+def _schedule_call(name: str, verb: str) -> Request[dict[str, Any]]:
+    return Request("POST", f"/v1/schedules/{_segment(name)}/{verb}", lambda answer: dict(answer.json), repeatable=True)
 
 
 def list_workers() -> Request[Any]:

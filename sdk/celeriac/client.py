@@ -142,6 +142,12 @@ class Client(_Client):
     register_worker = _blocking(_requests.register_worker)
     register_task_type = _blocking(_requests.register_task_type)
     list_task_types = _blocking(_requests.list_task_types)
+    put_schedule = _blocking(_requests.put_schedule)
+    get_schedule = _blocking(_requests.get_schedule)
+    list_schedules = _blocking(_requests.list_schedules)
+    pause_schedule = _blocking(_requests.pause_schedule)
+    resume_schedule = _blocking(_requests.resume_schedule)
+    delete_schedule = _blocking(_requests.delete_schedule)
     list_workers = _blocking(_requests.list_workers)
 
 
@@ -208,6 +214,12 @@ class AsyncClient(_Client):
     register_worker = _awaited(_requests.register_worker)
     register_task_type = _awaited(_requests.register_task_type)
     list_task_types = _awaited(_requests.list_task_types)
+    put_schedule = _awaited(_requests.put_schedule)
+    get_schedule = _awaited(_requests.get_schedule)
+    list_schedules = _awaited(_requests.list_schedules)
+    pause_schedule = _awaited(_requests.pause_schedule)
+    resume_schedule = _awaited(_requests.resume_schedule)
+    delete_schedule = _awaited(_requests.delete_schedule)
     list_workers = _awaited(_requests.list_workers)
 
 

@@ -87,7 +87,7 @@ class NewTask:
             fairness_key=self.fairness_key,
             concurrency_key=self.concurrency_key,
             delay_ms=milliseconds(self.delay, "delay"),
-            run_at=_with_zone(self.run_at),
+            run_at=with_zone(self.run_at, "run_at"),
             retries=self.retries,
             policy=self.policy.to_json() if self.policy else None,
         )
@@ -127,6 +127,8 @@ class Task:
     created_at: str | None = None
     resumed: bool = False
     undoing: bool = False
+    expirations: int = 0
+    """How many leases it has lost so far (told to fleets only)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +259,14 @@ class OperationPage:
 
 
 @dataclass(frozen=True, slots=True)
+class SchedulePage:
+    """One page of schedules; hand `next_cursor` to the next call, None ends the list."""
+
+    schedules: list[dict[str, Any]]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StepPage:
     """One page of what a task has done so far; hand `next_cursor` to the next call, None ends the list."""
 
@@ -297,9 +307,16 @@ def milliseconds(duration: float | timedelta | None, name: str) -> int | None:
         raise Invalid(f"{name} must be a number of seconds or a timedelta", field=name) from None
 
 
-def _with_zone(moment: datetime | None) -> str | None:
+def period(duration: float | timedelta) -> str:
+    """Seconds or a timedelta as an ISO 8601 period; raises Invalid for what is no duration."""
+    whole, thousandths = divmod(milliseconds(duration, "every") or 0, 1000)
+    return f"PT{whole}.{thousandths:03}S" if thousandths else f"PT{whole}S"
+
+
+def with_zone(moment: datetime | None, name: str) -> str | None:
+    """A moment as RFC 3339 text; raises Invalid for one without a time zone."""
     if moment is None:
         return None
     if moment.utcoffset() is None:
-        raise Invalid("run_at must have a time zone", field="run_at")
+        raise Invalid(f"{name} must have a time zone", field=name)
     return moment.isoformat()
