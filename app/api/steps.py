@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 from starlette.responses import Response
 
 from app.api import answers_of
@@ -25,8 +25,8 @@ MOST_RESULT_BYTES: Final = 4 << 20
 
 
 class StepQuery(PageQuery):
-    # It holds the path of a branch.
-    cursor: Annotated[str, Field(max_length=2000)] | None = None
+    # It holds the path of a branch, of up to 1 000 characters.
+    cursor: Annotated[str, Field(max_length=1500), WithJsonSchema({"type": "string"})] | None = None
 
 
 @router.get("/{task_id}/steps", response_model=answers_of.StepPage, responses=documented(401, 403, 404, 422, 503))

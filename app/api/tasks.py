@@ -180,7 +180,7 @@ async def list_tasks(call: Call, asked: Annotated[ListQuery, Query()]) -> Respon
 
 @router.get("/{task_id}", response_model=answers_of.TaskDetail, responses=_READ_REFUSALS)
 async def get(call: Call, task_id: Id) -> Response:
-    """One task with its payloads, its attempts and its timeline."""
+    """One task with its payloads, its attempts and its timeline, what it waits for and what it could undo."""
     demand(call.principal, "read")
     database, mine = call.parts.database, {"id": task_id, "only": call.principal.only_types}
     found = await database.view(
@@ -200,8 +200,20 @@ async def get(call: Call, task_id: Id) -> Response:
         " from celeriac.task_timeline where task_id = cast(:id as uuid) order by at desc limit 1000",
         id=task_id,
     )
+    waits = await database.view(
+        "select branch, ordinal, kind, name, topic, key, until, child_id, incident_id, since from celeriac.waits"
+        " where task_id = cast(:id as uuid) and armed order by branch, ordinal limit 1000",
+        id=task_id,
+    )
+    compensations = await database.view(
+        "select number, branch, ordinal, name, state, error, registered_at, ended_at from celeriac.compensations"
+        " where task_id = cast(:id as uuid) order by number desc limit 1000",
+        id=task_id,
+    )
     task = splice(dict(found[0]._mapping), ("variables", "result", "policy"))
     task["attempts"] = [dict(row._mapping) for row in attempts]
+    task["waits"] = [dict(row._mapping) for row in waits]
+    task["compensations"] = [dict(row._mapping) for row in compensations]
     task["timeline"] = [splice(dict(row._mapping), ("detail",)) for row in reversed(timeline)]
     return answer(task)
 

@@ -84,7 +84,14 @@ def show_task(task_id: UUID, as_json: Json = False) -> None:
         document(task)
         return
     attempts, timeline = task.pop("attempts"), task.pop("timeline")
+    waits, compensations = task.pop("waits"), task.pop("compensations")
     facts(task)
+    if waits:
+        print("\nwaits for")
+        table(["kind", "name", "topic", "key", "until", "child_id", "incident_id", "since"], waits, "")
+    if compensations:
+        print("\nundo")
+        table(["number", "name", "state", "registered_at", "ended_at", "error"], compensations, "")
     print("\nattempts")
     table(["attempt", "worker_id", "fencing_token", "outcome", "started_at", "ended_at", "error"], attempts, "none yet")
     print("\ntimeline")
@@ -101,13 +108,17 @@ def whole_task(conn: "Connection", task_id: UUID) -> dict[str, Any]:
         task[name] = decoded(task[name])
     attempts = select(conn, "select * from celeriac.task_attempts where task_id = :id order by attempt", id=task_id)
     timeline = select(conn, "select * from celeriac.task_timeline where task_id = :id order by at", id=task_id)
-    task["attempts"] = [without_task_id(attempt) for attempt in attempts]
-    task["timeline"] = [without_task_id(entry) | {"detail": decoded(entry["detail"])} for entry in timeline]
+    waits = "select * from celeriac.waits where task_id = :id and armed order by branch, ordinal limit 1000"
+    undos = "select * from celeriac.compensations where task_id = :id order by number desc limit 1000"
+    task["waits"] = [without(row, "task_id", "task_type", "armed") for row in select(conn, waits, id=task_id)]
+    task["compensations"] = [without(row, "task_id", "task_type") for row in select(conn, undos, id=task_id)]
+    task["attempts"] = [without(attempt, "task_id") for attempt in attempts]
+    task["timeline"] = [without(entry, "task_id") | {"detail": decoded(entry["detail"])} for entry in timeline]
     return task
 
 
-def without_task_id(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name != "task_id"}
+def without(row: Mapping[str, Any], *left_out: str) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in left_out}
 
 
 @group.command("steps")

@@ -79,8 +79,12 @@ def set_type(
 def list_stuck(as_json: Json = False) -> None:
     """List versions with open work that no live worker runs. Workers that have not registered are not known here."""
     with connection() as conn:
-        found = select(conn, "select * from celeriac.stuck_versions order by oldest, task_type, version")
+        found = select(conn, "select * from celeriac.stuck_versions order by oldest_created_at, task_type, version")
     if as_json:
         document({"stuck_versions": found})
         return
-    table(["task_type", "version", "open_tasks", "waiting_tasks", "oldest"], found, "every version has a live worker")
+    table(
+        ["task_type", "version", "open_tasks", "waiting_tasks", "oldest_created_at"],
+        found,
+        "every version has a live worker",
+    )

@@ -49,6 +49,14 @@ async def test_a_page_is_cut_by_size_and_holds_one_step_at_least(
     assert await pages(api, task.task_id) == [[("", 1), ("", 2)], [("", 3)], [("", 4), ("", 5)]]
 
 
+async def test_a_page_may_end_in_the_deepest_branch_there_can_be(api: httpx.AsyncClient, conn: Connection) -> None:
+    task = new_held(conn)
+    branch = "/".join(["100000000.100000000"] * 50)
+    task.record(1, "s", branch=branch)
+    task.record(2, "s", branch=branch)
+    assert await pages(api, task.task_id, limit=1) == [[(branch, 1)], [(branch, 2)]]
+
+
 async def test_a_task_without_steps_has_an_empty_page(api: httpx.AsyncClient, conn: Connection) -> None:
     assert await pages(api, new_held(conn).task_id) == [[]]
 
@@ -64,6 +72,25 @@ async def test_a_cursor_of_steps_is_good_for_its_task_only(api: httpx.AsyncClien
         sent = cursor if wrong != path else ("A" if cursor[0] != "A" else "B") + cursor[1:]
         refused = await api.get(wrong, params={"cursor": sent})
         assert (refused.status_code, refused.json()["field"]) == (422, "cursor")
+
+
+async def test_a_waiting_task_says_what_it_waits_for_and_what_it_could_undo(
+    api: httpx.AsyncClient, conn: Connection
+) -> None:
+    task = new_held(conn)
+    task.promise_to_undo(1, "charge")
+    task.promise_to_undo(2, "ship")
+    task.wait_for("paid", "order-7", ordinal=3)
+    shown = (await api.get(f"/v1/tasks/{task.task_id}")).json()
+    assert (shown["state"], shown["attempts"]) == ("WAITING", [])
+    (wait,) = shown["waits"]
+    assert (wait["kind"], wait["topic"], wait["key"], wait["ordinal"]) == ("signal", "paid", "order-7", 3)
+    assert [(undo["number"], undo["name"], undo["state"]) for undo in shown["compensations"]] == [
+        (2, "ship", "REGISTERED"),
+        (1, "charge", "REGISTERED"),
+    ]
+    await api.post("/v1/signals", json={"topic": "paid", "key": "order-7"})
+    assert (await api.get(f"/v1/tasks/{task.task_id}")).json()["waits"] == []
 
 
 async def test_a_canceled_task_undoes_what_it_has_done_when_it_is_asked_to(

@@ -18,7 +18,7 @@ async def test_a_created_task_can_be_read_with_all_that_was_asked(api: httpx.Asy
     assert task["variables"] == {"to": "a@b"}
     assert (task["priority"], task["business_key"], task["retries"]) == (7, "order-1", 5)
     assert task["attempts"] == []
-    assert task["timeline"] == []
+    assert (task["timeline"], task["waits"], task["compensations"]) == ([], [], [])
 
 
 async def test_the_same_idempotency_key_answers_with_the_first_task(api: httpx.AsyncClient) -> None:

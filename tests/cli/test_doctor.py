@@ -15,6 +15,7 @@ from app.dev.processes import Process, console_command
 from app.settings import Settings
 from db import call
 from tests.cli.conftest import Celeriac, Enqueue, fail_for_good, fetch
+from tests.held_task import fetch_held, new_held
 from workers.health import BEAT, MAINTENANCE, leave_sign
 
 UNSAFE_IN_TESTS = "commits_are_kept"  # the test server runs without fsync on purpose, so doctor always finds this
@@ -241,6 +242,76 @@ def test_outbox_rows_that_do_not_leave_are_found(
 
 
 @pytest.mark.usefixtures("healthy")
+def test_durable_tasks_that_wait_run_or_are_undone_are_no_findings(celeriac: Celeriac, conn: Connection) -> None:
+    call.one(conn, "register_task_type", name="mail", concurrency=1)
+    for key in ("a", "a", "b"):
+        call.one(conn, "enqueue_tasks", tasks=call.json_list([{"task_type": "mail", "concurrency_key": key}]))
+    fetch_held(conn).wait_for("paid")
+    undone = fetch_held(conn)
+    undone.promise_to_undo(1, "charge")
+    undone.fail()
+    new_held(conn, "print").begin(1, "charge")
+    assert findings(celeriac) == {}
+
+
+@pytest.mark.usefixtures("healthy")
+def test_incidents_are_problems_until_they_are_resolved(celeriac: Celeriac, conn: Connection) -> None:
+    incident_id = new_held(conn).meet_other_code()
+    operation_id = new_held(conn).lose_track(1, "charge")
+    listed = [
+        (found["severity"], found["where"], found["fix"])
+        for found in celeriac("doctor", "--json").json["findings"]
+        if found["check"] == "incidents_are_resolved"
+    ]
+    assert {(severity, where) for severity, where, _ in listed} == {(Severity.PROBLEM, "task type mail")}
+    assert sorted("operations resolve" in fix for _, _, fix in listed) == [False, True]
+    call.one(conn, "resolve_incident", incident_id=incident_id, resolution="retry")
+    call.one(conn, "resolve_operation", operation_id=operation_id, outcome="NOT_DONE")
+    assert "incidents_are_resolved" not in findings(celeriac)
+
+
+@pytest.mark.usefixtures("healthy")
+def test_a_version_that_was_left_behind_is_found_until_a_worker_brings_it(celeriac: Celeriac, conn: Connection) -> None:
+    call.rows(conn, "enqueue_tasks", tasks=call.json_list([{"task_type": "mail"}] * 2))
+    fetch_held(conn).wait_for("paid")
+    conn.execute(text("update celeriac.task set created_at = created_at - interval '1 h'"))
+    worker = {"worker_id": "w1", "kind": "fleet", "task_types": ["mail"]}
+    call.one(conn, "register_worker", **worker, versions={"mail": [2]})
+    found = findings(celeriac)["versions_have_workers"]
+    assert (found["severity"], found["where"]) == (Severity.PROBLEM, "task type mail, version 1")
+    assert "1 open and 1 waiting" in found["what"]
+    call.one(conn, "register_worker", **worker, versions={"mail": [1, 2]})
+    assert "versions_have_workers" not in findings(celeriac)
+
+
+@pytest.mark.usefixtures("healthy")
+@pytest.mark.parametrize(
+    ("check", "late"),
+    [
+        ("timers_fire", "update celeriac.wait set until = celeriac.now() - interval '1 h'"),
+        ("schedules_fire", "update celeriac.schedule set next_at = celeriac.now() - interval '1 h'"),
+        ("schedules_fire", "update celeriac.schedule set error = 'variables must be an object'"),
+    ],
+)
+def test_times_that_have_come_and_nobody_looked_are_found(
+    celeriac: Celeriac, conn: Connection, check: str, late: str
+) -> None:
+    new_held(conn).wait_for("paid")
+    call.one(
+        conn,
+        "put_schedule",
+        name="nightly",
+        task={"task_type": "mail"},
+        cron="0 3 * * *",
+        time_zone="Europe/Berlin",
+        next_at=conn.execute(text("select celeriac.now() + interval '1 h'")).scalar_one(),
+    )
+    assert check not in findings(celeriac)
+    conn.execute(text(late))
+    assert findings(celeriac)[check]["severity"] == Severity.PROBLEM
+
+
+@pytest.mark.usefixtures("healthy")
 def test_a_missing_partition_of_next_month_is_found(celeriac: Celeriac, conn: Connection) -> None:
     partitions = conn.execute(
         text("select inhrelid::regclass::text from pg_inherits where inhparent = 'celeriac.history'::regclass")
@@ -266,6 +337,38 @@ BROKEN: dict[str, str] = {
         insert into celeriac.queue select * from celeriac.queue where state = 'LOCKED'
     """,
 }
+
+
+BROKEN |= {
+    "waiting_is_written_down": "update celeriac.task set state = 'WAITING' where state = 'OPEN'",
+    "waiting_is_for_something": """
+        insert into celeriac.waiting (task_id, since, turn_at, version, priority, payload_bytes, retries, attempts,
+                                      expirations, undoing, fencing_token)
+        select task_id, run_at, turn_at, version, priority, payload_bytes, retries, attempts, expirations, false, 1
+          from celeriac.queue limit 1
+    """,
+    "only_waiting_can_be_woken": """
+        insert into celeriac.wait (task_id, since, ordinal, branch, kind, name, topic, key, armed)
+        select task_id, run_at, 1, '', 'signal', 'paid', 'paid', '', true from celeriac.queue limit 1
+    """,
+    "awaited_children_are_open": """
+        insert into celeriac.wait (task_id, since, ordinal, branch, kind, name, child_id, armed)
+        select task_id, run_at, 1, '', 'task', 'print', gen_random_uuid(), true from celeriac.queue limit 1
+    """,
+    "slots_are_right": """
+        insert into celeriac.slot (task_type, key, number, task_id) values ('mail', 'k', 1, gen_random_uuid())
+    """,
+    "unknown_has_an_incident": """
+        insert into celeriac.operation
+               (id, task_id, started_at, ended_at, fencing_token, ordinal, attempt, branch, name, state)
+        select gen_random_uuid(), task_id, run_at, run_at, 1, 1, 1, '', 'charge', 'UNKNOWN' from celeriac.queue limit 1
+    """,
+    "incidents_hold_their_task": """
+        insert into celeriac.incident (id, task_id, created_at, kind, message)
+        select gen_random_uuid(), task_id, run_at, 'other_code', 'expected a, found b' from celeriac.queue limit 1
+    """,
+    "what_is_undone_has_a_saga": "update celeriac.queue set undoing = true",
+}  # fmt: skip
 
 
 def test_every_invariant_has_a_case_that_breaks_it() -> None:

@@ -18,6 +18,7 @@ def test_a_signal_wakes_who_waits_and_is_kept_when_nobody_does(celeriac: Celeria
     task.wait_for("paid", "order-7")
     kept = celeriac("signals", "send", "paid")
     assert (kept.code, kept.out) == (0, "")
+    assert "order-7" in celeriac("tasks", "show", str(task.task_id)).out
     assert "is kept" in kept.err
     sent = celeriac("signals", "send", "paid", "--key", "order-7", "--payload", '{"n": 1}', "--json").json
     assert (sent["created"], sent["delivered"], state(celeriac, task.task_id)) == (True, 1, "READY")
@@ -123,6 +124,7 @@ def test_what_is_not_there_is_exit_code_1(celeriac: Celeriac) -> None:
 def test_a_canceled_task_can_undo_what_it_has_done(celeriac: Celeriac, conn: Connection) -> None:
     task = new_held(conn)
     task.promise_to_undo(1, "charge")
+    assert "REGISTERED" in celeriac("tasks", "show", str(task.task_id)).out
     canceled = celeriac("tasks", "cancel", str(task.task_id), "--compensate", "--reason", "sold out", "--json").json
     assert canceled == {"tasks": [{"task_id": str(task.task_id), "state": "UNDOING"}]}
     assert state(celeriac, task.task_id) == "READY"

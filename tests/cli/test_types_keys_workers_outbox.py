@@ -24,8 +24,33 @@ def test_a_type_can_be_delivered_to_a_celery_queue(celeriac: Celeriac) -> None:
     assert (changed["delivery"], changed["queue"]) == ("celery", "fast")
 
 
+def test_limits_of_a_type_are_set_and_taken_away(celeriac: Celeriac) -> None:
+    limits = ("--concurrency", "3", "--rate-tasks", "100", "--rate-ms", "1000")
+    changed = celeriac("types", "set", "mail", *limits, "--json").json
+    assert (changed["concurrency"], changed["rate_tasks"], changed["rate_ms"]) == (3, 100, 1000)
+    assert celeriac("types", "set", "mail", "--retries", "9", "--json").json["concurrency"] == 3
+    changed = celeriac("types", "set", "mail", "--concurrency", "0", "--rate-tasks", "0", "--json").json
+    assert (changed["concurrency"], changed["rate_tasks"], changed["rate_ms"]) == (None, None, None)
+
+
+def test_versions_that_nobody_runs_are_listed(celeriac: Celeriac, conn: Connection) -> None:
+    assert "every version" in celeriac("types", "stuck").err
+    for version in (1, 2):
+        call.one(conn, "enqueue_tasks", tasks=call.json_list([{"task_type": "mail", "version": version}]))
+    call.one(conn, "register_worker", worker_id="w1", kind="fleet", task_types=["mail"], versions={"mail": [2]})
+    (stuck,) = celeriac("types", "stuck", "--json").json["stuck_versions"]
+    assert (stuck["task_type"], stuck["version"], stuck["open_tasks"], stuck["waiting_tasks"]) == ("mail", 1, 1, 0)
+    assert "mail" in celeriac("types", "stuck").out
+
+
 @pytest.mark.parametrize(
-    ("arguments", "field"), [(["--lease-ms", "0"], "lease_ms"), (["--backoff-factor", "0.5"], "backoff_factor")]
+    ("arguments", "field"),
+    [
+        (["--lease-ms", "0"], "lease_ms"),
+        (["--backoff-factor", "0.5"], "backoff_factor"),
+        (["--concurrency", "10001"], "concurrency"),
+        (["--rate-tasks", "5"], "rate_ms"),
+    ],
 )
 def test_a_type_out_of_range_is_refused_with_the_field(celeriac: Celeriac, arguments: list[str], field: str) -> None:
     refused = celeriac("types", "set", "mail", *arguments)

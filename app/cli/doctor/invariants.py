@@ -146,26 +146,13 @@ INVARIANTS: Sequence[Invariant] = (
         "celeriac tasks cancel; " + CALL_FOR_HELP,
     ),
     Invariant(
-        "slots_are_held",
-        "a slot of a concurrency key is taken by a task that nobody holds",
+        "slots_are_right",
+        "the slots of a concurrency key are not those of the tasks that hold them, or a task is BLOCKED for nothing",
         """
-        select s.task_type || ' ' || s.key || ' ' || s.number from celeriac.slot s
-          left join celeriac.queue q on q.task_id = s.task_id
-         where q.state is distinct from 'LOCKED'
+        select f.fault || ': ' || f.task_type || ' ' || f.key || coalesce(' ' || f.task_id, '')
+          from celeriac.slot_faults f
         """,
-    ),
-    Invariant(
-        "blocked_has_no_free_slot",
-        "tasks are BLOCKED although their concurrency key has a free slot",
-        """
-        select b.task_type || ' ' || b.concurrency_key
-          from (select distinct task_type, concurrency_key from celeriac.queue where state = 'BLOCKED') b
-          left join celeriac.task_type t on t.name = b.task_type
-         where t.concurrency is null
-            or t.concurrency > (select count(*) from celeriac.slot s
-                                 where s.task_type = b.task_type and s.key = b.concurrency_key)
-        """,
-        "celeriac types set NAME --concurrency N makes its BLOCKED tasks ready; " + CALL_FOR_HELP,
+        "celeriac types set NAME --concurrency 0, then the limit again; " + CALL_FOR_HELP,
     ),
     Invariant(
         "unknown_has_an_incident",

@@ -116,6 +116,84 @@ def dead_letters(conn: "Connection", _: "Settings") -> list[Finding]:
     ]
 
 
+def versions_have_workers(conn: "Connection", _: "Settings") -> list[Finding]:
+    """Of types that live workers run, so versions that were left behind; a type without any is another finding."""
+    left = select(
+        conn,
+        """
+        select s.* from celeriac.stuck_versions s
+         where s.oldest_created_at < celeriac.now() - make_interval(secs => :seconds)
+           and exists (select from celeriac.live_workers w where s.task_type = any (w.task_types))
+         order by s.oldest_created_at
+        """,
+        seconds=OVERDUE_SECONDS,
+    )
+    return [
+        Finding(
+            "versions_have_workers",
+            f"{row['open_tasks']} open and {row['waiting_tasks']} waiting tasks, and no live worker runs this version",
+            f"task type {row['task_type']}, version {row['version']}",
+            "start a worker that registers this version as well, or celeriac tasks cancel",
+            Severity.PROBLEM if row["open_tasks"] else Severity.NOTE,
+        )
+        for row in left
+    ]
+
+
+def incidents_are_resolved(conn: "Connection", _: "Settings") -> list[Finding]:
+    waiting = select(
+        conn,
+        """
+        select i.task_type, i.kind, count(*) as incidents,
+               extract(epoch from celeriac.now() - min(i.created_at)) / 60 as minutes
+          from celeriac.incidents i where i.resolved_at is null group by 1, 2 order by 3 desc
+        """,
+    )
+    return [
+        Finding(
+            "incidents_are_resolved",
+            f"{row['incidents']} incidents {row['kind']} wait for a decision, the oldest for {row['minutes']:.0f} min",
+            f"task type {row['task_type']}",
+            "celeriac operations list --state unknown, then celeriac operations resolve"
+            if row["kind"] == "operation_unknown"
+            else "celeriac incidents list, then celeriac incidents resolve",
+        )
+        for row in waiting
+    ]
+
+
+def timers_fire(conn: "Connection", _: "Settings") -> list[Finding]:
+    late = number(
+        conn,
+        """
+        select count(*) from celeriac.wait
+         where armed and until < celeriac.now() - make_interval(secs => :seconds)
+        """,
+    )
+    if not late:
+        return []
+    what = f"{late} waits were over {OVERDUE_SECONDS} s ago and their tasks have not been woken"
+    return [Finding("timers_fire", what, "chore fire_timers", CHORES_FIX)]
+
+
+def schedules_fire(conn: "Connection", _: "Settings") -> list[Finding]:
+    findings = []
+    late = number(
+        conn,
+        """
+        select count(*) from celeriac.schedule
+         where not paused and next_at < celeriac.now() - make_interval(secs => :seconds)
+        """,
+    )
+    if late:
+        what = f"{late} schedules were due over {OVERDUE_SECONDS} s ago and have not fired"
+        findings.append(Finding("schedules_fire", what, "chore run_schedules", CHORES_FIX))
+    for row in select(conn, "select name, error from celeriac.schedule where error is not null order by name limit 20"):
+        fix = "mend it with celeriac schedules put"
+        findings.append(Finding("schedules_fire", f"it cannot fire: {row['error']}", f"schedule {row['name']}", fix))
+    return findings
+
+
 def vacuum_can_clean(conn: "Connection", _: "Settings") -> list[Finding]:
     age_ms = select(conn, "select oldest_snapshot_age_ms as age_ms from celeriac.health")[0]["age_ms"]
     if age_ms is None or age_ms < LONG_SNAPSHOT_MS:
@@ -148,6 +226,10 @@ CHECKS = [
     types_have_workers,
     nothing_waits_long,
     dead_letters,
+    versions_have_workers,
+    incidents_are_resolved,
+    timers_fire,
+    schedules_fire,
     vacuum_can_clean,
     history_has_room,
 ]
