@@ -9,7 +9,7 @@ declare
     busy uuid[] := '{}';
 begin
     for child_id in select distinct a.child_id from unnest(asked) a where a.kind = 'task' order by 1 loop
-        -- After some, nobody is waited for any more: each may take a tenth of a second.
+        -- After some, nobody is waited for any more: each may take 50 ms.
         state := case when cardinality(busy) < 5 then celeriac.hold_child(child_id) else celeriac.try_child(child_id) end;
         if state = 'BUSY' then
             busy := busy || child_id;

@@ -1,5 +1,5 @@
--- hold_child: try_child, and when somebody is at the task, a tenth of a second more; so no two transactions can wait for
--- each other here for longer.
+-- hold_child: try_child, and when somebody is at the task, 50 ms more; so no two transactions can wait for each other here for
+-- longer.
 create or replace function celeriac.hold_child(child_id uuid) returns text
 language plpgsql volatile as $$
 declare
