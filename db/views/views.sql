@@ -137,3 +137,48 @@ create view celeriac.signals as
 select s.id as signal_id, s.topic, nullif(s.key, '') as key, s.broadcast, s.dedupe_id, s.sender, s.payload, s.sent_at, s.expires_at,
        s.taken_at, s.taken_by
   from celeriac.signal s;
+
+-- Where a concurrency limit bites: how many tasks of each key hold a slot, and how many are ready but blocked.
+create view celeriac.concurrency_keys as
+select k.task_type, k.key, t.concurrency, sum(k.held)::integer as held, sum(k.blocked) as blocked
+  from (select s.task_type, s.key, 1 as held, 0 as blocked from celeriac.slot s
+        union all
+        select q.task_type, q.concurrency_key, 0, 1 from celeriac.queue q where q.state = 'BLOCKED') k
+  left join celeriac.task_type t on t.name = k.task_type
+ group by k.task_type, k.key, t.concurrency;
+
+-- What the slots must never say; empty. An opening is a note to look at its key again, so what it is about is not settled yet.
+create view celeriac.slot_faults as
+select 'a slot of a task that nobody holds' as fault, s.task_type, s.key, s.task_id
+  from celeriac.slot s left join celeriac.queue q on q.task_id = s.task_id
+ where q.state is distinct from 'LOCKED'
+union all
+select 'a held task without a slot', q.task_type, q.concurrency_key, q.task_id
+  from celeriac.queue q join celeriac.task_type t on t.name = q.task_type and t.concurrency is not null
+ where q.state = 'LOCKED' and q.concurrency_key is not null
+   and not exists (select from celeriac.slot s where s.task_id = q.task_id)
+union all
+select 'a blocked task although a slot is free', b.task_type, b.concurrency_key, null
+  from (select q.task_type, q.concurrency_key, q.version, count(*) filter (where q.state = 'READY') as let_in
+          from celeriac.queue q where q.concurrency_key is not null and q.state in ('READY', 'BLOCKED')
+         group by q.task_type, q.concurrency_key, q.version having bool_or(q.state = 'BLOCKED')) b
+  left join celeriac.task_type t on t.name = b.task_type
+ where not exists (select from celeriac.opening o where o.task_type = b.task_type and o.key = b.concurrency_key)
+   and coalesce(t.concurrency > b.let_in + (select count(*) from celeriac.slot s
+                                             where s.task_type = b.task_type and s.key = b.concurrency_key), true);
+
+-- Open or waiting work of a version that no live registered worker runs: it stays until one comes.
+create view celeriac.stuck_versions as
+select v.task_type, v.version, w.open_tasks, w.waiting_tasks, w.oldest_created_at
+  from (select task_type, version from celeriac.stream union select task_type, version from celeriac.new_stream) v
+ cross join lateral (
+       select count(*) filter (where o.state = 'OPEN') as open_tasks, count(*) filter (where o.state = 'WAITING') as waiting_tasks,
+              min(o.created_at) as oldest_created_at
+         from (select t.state, t.created_at from celeriac.queue q join celeriac.task t on t.id = q.task_id
+                where q.task_type = v.task_type and q.version = v.version
+               union all
+               select t.state, t.created_at from celeriac.waiting r join celeriac.task t on t.id = r.task_id
+                where t.task_type = v.task_type and r.version = v.version) o) w
+ where w.open_tasks + w.waiting_tasks > 0
+   and not exists (select from celeriac.live_workers l
+                    where v.task_type = any (l.task_types) and coalesce(l.versions -> v.task_type @> to_jsonb(v.version), true));

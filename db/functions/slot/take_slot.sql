@@ -18,18 +18,18 @@ begin
     end if;
     taken := array(select s.number from celeriac.slot s
                     where s.task_type = take_slot.task_type and s.key = take_slot.key order by s.number);
-    for number in 1 .. celeriac.highest_slot(taken, at_most) loop
-        if taken[place] = number then
+    for nth in 1 .. celeriac.highest_slot(taken, at_most) loop
+        if taken[place] = nth then
             place := place + 1;
-        elsif pg_try_advisory_xact_lock(hashtext('celeriac.slot'), hashtext(task_type || ' ' || key || ' ' || number) & 4095)
-              -- Somebody may have taken it, and committed, since we looked.
-              and not exists (select from celeriac.slot s
-                               where s.task_type = take_slot.task_type and s.key = take_slot.key and s.number = take_slot.number)
-        then
-            insert into celeriac.slot (task_type, key, number, task_id)
-            values (take_slot.task_type, take_slot.key, number, take_slot.task_id);
-            return true;
+            continue;
         end if;
+        continue when not pg_try_advisory_xact_lock(hashtext('celeriac.slot'), hashtext(task_type || ' ' || key || ' ' || nth) & 4095);
+        -- A statement of its own, with a new snapshot: somebody may have taken it, and committed, since we looked.
+        continue when exists (select from celeriac.slot s
+                               where s.task_type = take_slot.task_type and s.key = take_slot.key and s.number = nth);
+        insert into celeriac.slot (task_type, key, number, task_id)
+        values (take_slot.task_type, take_slot.key, nth, take_slot.task_id);
+        return true;
     end loop;
     return false;
 end $$;
