@@ -10,7 +10,9 @@ begin
     values (incident_id, held.task_id, moment, open_incident.operation_id, open_incident.ordinal, open_incident.branch,
             open_incident.kind, open_incident.name, open_incident.message, open_incident.detail);
     perform celeriac.lay_to_rest(held, moment);
-    -- One incident at a time holds a task up, so its wait has a place of its own: that of the call may hold a time-out.
+    -- One incident at a time holds a task up, so its wait has a place of its own: that of the call may hold a time-out. An older
+    -- one may stand there, disarmed: that of an operation which nobody has decided about yet.
+    delete from celeriac.wait w where w.task_id = held.task_id and w.branch = 'incident';
     insert into celeriac.wait (task_id, since, incident_id, ordinal, branch, kind, name, armed)
     values (held.task_id, moment, incident_id, 1, 'incident', 'incident', coalesce(open_incident.name, open_incident.kind), true);
     perform celeriac.write_history(moment, held.task_id, 'incident', held.fencing_token, held.attempts, held.leased_at,

@@ -9,10 +9,8 @@ set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off 
 #variable_conflict use_column
 declare
     moment timestamptz := celeriac.now();
-    who text := coalesce(resolve_incident.principal, session_user);
     of_type text;
     incident celeriac.incident;
-    waits boolean;
 begin
     select i.* into incident from celeriac.incident i where i.id = resolve_incident.incident_id;
     select t.task_type into of_type from celeriac.task t where t.id = incident.task_id;
@@ -26,13 +24,12 @@ begin
         perform celeriac.refuse('invalid', 'resolution must be ' || case incident.kind when 'other_code' then 'retry or fail'
                                                                                        else 'retry or skip' end, 'resolution');
     end if;
-    -- Whoever wakes a task holds its `waiting` row; then the incident is looked at again.
-    perform from celeriac.waiting w where w.task_id = incident.task_id for update;
-    waits := found;
+    -- Whoever wakes or ends a task has locked its row first; then the incident is looked at again.
+    perform celeriac.hold_open(incident.task_id, true);
     select i.* into incident from celeriac.incident i where i.id = incident.id for update;
     if incident.resolved_at is null then
-        perform celeriac.close_incident(incident, resolve_incident.resolution, celeriac.cut_text(resolve_incident.note, 8192), who, moment);
-        if waits then
+        if celeriac.close_incident(incident, resolve_incident.resolution, celeriac.cut_text(resolve_incident.note, 8192),
+                                   coalesce(resolve_incident.principal, session_user), moment) then
             perform celeriac.go_on(incident, resolve_incident.resolution, moment);
         end if;
     elsif incident.resolution <> resolve_incident.resolution then

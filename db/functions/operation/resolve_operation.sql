@@ -26,8 +26,8 @@ begin
     if not found or not celeriac.may_touch(of_type, only_types) then
         perform celeriac.refuse('not_found', 'there is no such operation');
     end if;
-    -- Whoever wakes a task holds its `waiting` row; then the operation is looked at again.
-    perform from celeriac.waiting w where w.task_id = op.task_id for update;
+    -- Whoever wakes or ends a task has locked its row first; then the operation is looked at again.
+    perform celeriac.hold_open(op.task_id, true);
     select o.* into op from celeriac.operation o where o.id = resolve_operation.operation_id for update;
     select i.* into incident from celeriac.incident i
      where i.task_id = op.task_id and i.operation_id = op.id order by i.id desc limit 1;
@@ -36,8 +36,9 @@ begin
     elsif op.state = 'UNKNOWN' then
         op := celeriac.end_operation(op, resolve_operation.outcome, came,
                                      case when resolve_operation.outcome <> 'DONE' then why end, null, moment);
-        perform celeriac.close_incident(incident, resolve_operation.outcome, why, coalesce(resolve_operation.principal, session_user), moment),
-                celeriac.wake_task(op.task_id, moment);
+        if celeriac.close_incident(incident, resolve_operation.outcome, why, coalesce(resolve_operation.principal, session_user), moment) then
+            perform celeriac.wake_task(op.task_id, moment);
+        end if;
     end if;
     return query select op.id, op.state, op.task_id, of_type;
 end $$;

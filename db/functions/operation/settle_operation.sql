@@ -31,6 +31,8 @@ begin
      where o.id = settle_operation.operation_id and o.task_id = settle_operation.task_id;
     if not found then
         perform celeriac.refuse('invalid', 'the task has no such operation', 'operation_id');
+    elsif op.state = 'UNKNOWN' then
+        perform celeriac.refuse('invalid', 'the operation is UNKNOWN: a person decides', 'outcome', jsonb_build_object('state', op.state));
     end if;
     op := celeriac.end_operation(op, settle_operation.outcome, came, why, held.fencing_token, celeriac.now());
     if settle_operation.outcome = 'UNKNOWN' then
