@@ -1,0 +1,231 @@
+"""What must hold for a graph to be run: references, starts, gateways, boundary events, and no node out of reach."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from app.bpmn.problems import Report
+from app.process.graph import EventKind, Graph, Kind, Node
+
+ACTIVITIES: Final = frozenset({Kind.TASK, Kind.USER, Kind.RECEIVE, Kind.SCRIPT, Kind.SUBPROCESS, Kind.PASS})
+
+Told = Iterator[tuple[str, str]]
+"""(id of the element, what is wrong)."""
+
+
+def check(graph: Graph, lines: Mapping[str, int], report: Report) -> None:
+    """Add everything that is wrong with the graph as a whole to the report."""
+    checks: tuple[Callable[[Graph], Told], ...] = (
+        _flows, _starts, _gateways, _event_gateways, _boundaries, _handlers, _throws, _defaults, _subscriptions,
+    )  # fmt: skip
+    for one in checks:
+        for element, message in one(graph):
+            report.error(element, lines.get(element, 1), message)
+    if not report.errors:
+        for element, message in _unreachable(graph):
+            report.error(element, lines.get(element, 1), message)
+        for element in _loops(graph):
+            report.error(element, lines.get(element, 1), "the model goes round here for ever without waiting")
+
+
+def _flows(graph: Graph) -> Told:
+    for flow in graph.flows.values():
+        source, target = graph.nodes.get(flow.source), graph.nodes.get(flow.target)
+        if source is None:
+            yield flow.id, f"sourceRef names no node: {flow.source}"
+        if target is None:
+            yield flow.id, f"targetRef names no node: {flow.target}"
+        if source is None or target is None:
+            continue
+        if source.scope != target.scope:
+            yield flow.id, "a sequence flow must not leave its subprocess"
+        if source.kind is Kind.END:
+            yield flow.id, "nothing flows out of an end event"
+        if target.kind in (Kind.START, Kind.BOUNDARY):
+            yield flow.id, "nothing flows into a start or boundary event"
+        if target.for_compensation or source.for_compensation:
+            yield flow.id, "a compensation handler has no sequence flows"
+
+
+def _starts(graph: Graph) -> Told:
+    scopes = [graph.process, *(node.id for node in graph.nodes.values() if node.kind is Kind.SUBPROCESS)]
+    for scope in scopes:
+        starts = graph.starts(scope)
+        if not starts:
+            yield scope, "there is no start event"
+        plain = [node for node in starts if node.event is None or node.event.kind is EventKind.NONE]
+        if len(plain) > 1:
+            yield plain[1].id, "there are several none start events"
+        if scope != graph.process and len(plain) != len(starts):
+            yield scope, "an embedded subprocess begins with a none start event"
+        for node in starts:
+            if node.event and node.event.kind in (EventKind.ERROR, EventKind.COMPENSATION, EventKind.TERMINATE):
+                yield node.id, f"a process cannot begin with a {node.event.kind}"
+
+
+def _gateways(graph: Graph) -> Told:
+    for node in graph.nodes.values():
+        if node.kind not in (Kind.EXCLUSIVE, Kind.INCLUSIVE):
+            continue
+        flows = graph.outgoing(node.id)
+        if len(flows) == 1 and flows[0].condition is not None and node.kind is Kind.EXCLUSIVE:
+            yield flows[0].id, "the only way out of an exclusive gateway must not have a condition"
+        for flow in flows:
+            if flow.id == node.default and flow.condition is not None:
+                yield flow.id, "a default flow has no condition"
+            if len(flows) > 1 and flow.id != node.default and flow.condition is None and node.kind is Kind.EXCLUSIVE:
+                yield flow.id, "a way out of an exclusive gateway has a condition, or is the default"
+
+
+def _event_gateways(graph: Graph) -> Told:
+    for node in graph.nodes.values():
+        if node.kind is not Kind.EVENT_GATEWAY:
+            continue
+        if not graph.outgoing(node.id):
+            yield node.id, "an event-based gateway has events behind it"
+        for flow in graph.outgoing(node.id):
+            target = graph.nodes.get(flow.target)
+            if target is not None and (target.kind is not Kind.CATCH or len(graph.incoming(target.id)) > 1):
+                yield flow.id, "behind an event-based gateway are catch events of its own"
+
+
+def _boundaries(graph: Graph) -> Told:
+    for node in graph.nodes.values():
+        if node.kind is not Kind.BOUNDARY:
+            continue
+        host = graph.nodes.get(node.attached_to or "")
+        if host is None:
+            yield node.id, f"attachedToRef names no activity: {node.attached_to}"
+        elif host.scope != node.scope or host.kind not in ACTIVITIES:
+            yield node.id, "a boundary event is attached to an activity of its own scope"
+        if node.event and node.event.kind is EventKind.ERROR and not node.interrupting:
+            yield node.id, "an error boundary event interrupts"
+
+
+def _handlers(graph: Graph) -> Told:
+    events = [
+        n
+        for n in graph.nodes.values()
+        if n.kind is Kind.BOUNDARY and n.event and n.event.kind is EventKind.COMPENSATION
+    ]
+    for node in events:
+        handler = graph.nodes.get(node.handler or "")
+        if handler is None:
+            yield node.id, "a compensation boundary event is joined to its handler by an association"
+        elif not handler.for_compensation:
+            yield handler.id, "a compensation handler says so (isForCompensation)"
+    doubled = Counter(node.attached_to for node in events)
+    for node in events:
+        if doubled[node.attached_to] > 1:
+            yield node.id, "an activity has one compensation boundary event"
+    handlers = {node.handler for node in events}
+    for node in graph.nodes.values():
+        if node.for_compensation and node.id not in handlers:
+            yield node.id, "no compensation boundary event names this handler"
+
+
+def _throws(graph: Graph) -> Told:
+    for node in graph.nodes.values():
+        event = node.event
+        if node.kind not in (Kind.THROW, Kind.END) or event is None:
+            continue
+        if event.kind is EventKind.TIMER or (
+            node.kind is Kind.THROW and event.kind in (EventKind.ERROR, EventKind.TERMINATE)
+        ):
+            yield node.id, f"a {event.kind} cannot be thrown here"
+        if event.kind is EventKind.COMPENSATION and event.activity is not None:
+            target = graph.nodes.get(event.activity)
+            if target is None or target.scope != node.scope:
+                yield node.id, f"activityRef names no activity of this scope: {event.activity}"
+            elif graph.compensation_of(target.id) is None and target.kind is not Kind.SUBPROCESS:
+                yield node.id, f"activityRef names an activity that cannot be undone: {event.activity}"
+
+
+def _defaults(graph: Graph) -> Told:
+    for node in graph.nodes.values():
+        if node.default is not None and node.default not in {flow.id for flow in graph.outgoing(node.id)}:
+            yield node.id, f"default names no flow that leaves it: {node.default}"
+
+
+def _subscriptions(graph: Graph) -> Told:
+    """Two events of one message at one place: nobody could say which of them a message is for."""
+    seen: set[tuple[str, object]] = set()
+    for node in graph.nodes.values():
+        if (
+            node.kind is Kind.START
+            and node.event
+            and node.event.kind is EventKind.MESSAGE
+            and isinstance(node.event.name, str)
+        ):
+            place = (node.scope, node.event.name)
+            if place in seen:
+                yield node.id, f"two start events wait for the message {node.event.name}"
+            seen.add(place)
+
+
+def _unreachable(graph: Graph) -> Told:
+    reached: set[str] = set()
+    ahead = [node.id for node in graph.nodes.values() if node.kind is Kind.START or node.for_compensation]
+    while ahead:
+        node = graph.nodes[ahead.pop()]
+        if node.id in reached:
+            continue
+        reached.add(node.id)
+        ahead.extend(flow.target for flow in graph.outgoing(node.id))
+        ahead.extend(boundary.id for boundary in graph.boundaries(node.id))
+        if node.link is not None:
+            ahead.append(node.link)
+    for node in graph.nodes.values():
+        if node.id not in reached:
+            yield node.id, "no token can ever come here"
+
+
+def _loops(graph: Graph) -> Iterator[str]:
+    """One node of every circle that has no condition on it and nothing that waits: it can only go round for ever."""
+
+    def passes(node: Node) -> bool:
+        waits = node.kind in (
+            Kind.TASK,
+            Kind.USER,
+            Kind.RECEIVE,
+            Kind.CATCH,
+            Kind.EVENT_GATEWAY,
+            Kind.SUBPROCESS,
+            Kind.END,
+        )
+        return not waits and node.work is None and not node.commit_before and not node.commit_after
+
+    colour: dict[str, int] = {}
+    for start in graph.nodes:
+        stack: list[tuple[str, Iterator[str]]] = [(start, iter(_only_ways(graph, start, passes)))]
+        if start in colour:
+            continue
+        colour[start] = 1
+        while stack:
+            at, ways = stack[-1]
+            following = next(ways, None)
+            if following is None:
+                colour[at] = 2
+                stack.pop()
+            elif colour.get(following) == 1:
+                yield following
+                return
+            elif following not in colour:
+                colour[following] = 1
+                stack.append((following, iter(_only_ways(graph, following, passes))))
+
+
+def _only_ways(graph: Graph, name: str, passes: Callable[[Node], bool]) -> list[str]:
+    """Where a token that does not wait at `name` must go on to, whatever the variables."""
+    node = graph.nodes[name]
+    if not passes(node):
+        return []
+    flows = graph.outgoing(name)
+    if node.kind is Kind.EXCLUSIVE and len(flows) != 1:
+        return []
+    if node.kind in (Kind.PARALLEL, Kind.INCLUSIVE) and len(graph.incoming(name)) > 1:
+        return []
+    certain = [flow.target for flow in flows if flow.condition is None]
+    return certain + ([node.link] if node.link is not None else [])

@@ -1,0 +1,156 @@
+"""Event definitions: what an event waits for, or makes happen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from app.bpmn.markup import Element
+from app.bpmn.names import bpmn, extension, is_bpmn
+from app.bpmn.problems import Report
+from app.bpmn.values import text_of, text_or_expression
+from app.expressions.syntax import has_expression
+from app.process.graph import Event, EventKind
+
+UNKNOWN: Final = {
+    "escalationEventDefinition": "escalation events",
+    "conditionalEventDefinition": "conditional events",
+    "cancelEventDefinition": "cancel events",
+}
+TIMERS: Final[Mapping[str, Literal["date", "duration", "cycle"]]] = {
+    "timeDate": "date", "timeDuration": "duration", "timeCycle": "cycle",
+}  # fmt: skip
+DURATION: Final = re.compile(r"P(?=.)(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?")
+DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """The messages, signals and errors that a file defines, by id: their names, and the codes of errors."""
+
+    messages: Mapping[str, str | None]
+    signals: Mapping[str, str | None]
+    errors: Mapping[str, str | None]
+
+
+def read_roots(definitions: Element) -> Roots:
+    def names(local: str, attribute: str = "name") -> Mapping[str, str | None]:
+        found = (child for child in definitions.children if child.name == bpmn(local))
+        return {child.id: child.get(attribute) for child in found if child.id is not None}
+
+    return Roots(names("message"), names("signal"), names("error", "errorCode"))
+
+
+def definition_of(event: Element, report: Report) -> Element | None:
+    """The one event definition of an event; several are told as an error."""
+    found = [child for child in event.children if child.name[1].endswith("EventDefinition")]
+    found += [child for child in event.children if is_bpmn(child, "eventDefinitionRef")]
+    if len(found) > 1:
+        report.error(event.id, event.line, "an event with several definitions is not known")
+    return found[0] if found else None
+
+
+def read_event(event: Element, roots: Roots, report: Report) -> Event:
+    """What the event is about; problems are in the report, and then the event is a none event."""
+    definition = definition_of(event, report)
+    if definition is None:
+        return Event(EventKind.NONE)
+    local = definition.name[1]
+    if local == "timerEventDefinition":
+        return _timer(event, definition, report)
+    if local == "messageEventDefinition":
+        return _named(event, definition, EventKind.MESSAGE, "messageRef", roots.messages, report)
+    if local == "signalEventDefinition":
+        return _named(event, definition, EventKind.SIGNAL, "signalRef", roots.signals, report)
+    if local == "errorEventDefinition":
+        return _error(event, definition, roots, report)
+    if local == "compensateEventDefinition":
+        if (definition.get("waitForCompletion") or "true").lower() == "false":
+            report.warning(event.id, definition.line, "waitForCompletion=false is not known: the event waits")
+        return Event(EventKind.COMPENSATION, activity=definition.get("activityRef"))
+    if local == "terminateEventDefinition":
+        return Event(EventKind.TERMINATE)
+    if local == "linkEventDefinition":
+        return Event(EventKind.NONE, name=definition.get("name") or text_of(definition.child(bpmn("target"))))
+    report.error(event.id, definition.line, f"{UNKNOWN.get(local, local)} are not there yet")
+    return Event(EventKind.NONE)
+
+
+def is_link(event: Element) -> bool:
+    return event.child(bpmn("linkEventDefinition")) is not None
+
+
+def _named(
+    event: Element,
+    definition: Element,
+    kind: EventKind,
+    reference: str,
+    names: Mapping[str, str | None],
+    report: Report,
+) -> Event:
+    target = definition.get(reference)
+    throws_message = kind is EventKind.MESSAGE and is_bpmn(event, "endEvent", "intermediateThrowEvent")
+    if target is None:
+        if not throws_message:
+            report.error(event.id, definition.line, f"the {kind} event names no {kind} ({reference})")
+        return Event(kind)
+    # A prefix as in `tns:message` names the same thing.
+    name = names.get(target, names.get(target.rpartition(":")[2]))
+    if name is None:
+        if not throws_message:
+            report.error(event.id, definition.line, f"{reference} names no {kind} with a name: {target}")
+        return Event(kind)
+    return Event(kind, name=text_or_expression(name, report, event))
+
+
+def _error(event: Element, definition: Element, roots: Roots, report: Report) -> Event:
+    target = definition.get("errorRef")
+    code: str | None = None
+    if target is not None:
+        # Camunda takes the reference itself for the code when no such error is defined.
+        code = roots.errors.get(target, target)
+        if code is None and is_bpmn(event, "endEvent"):
+            report.error(event.id, definition.line, f"the error {target} has no errorCode")
+    elif is_bpmn(event, "endEvent"):
+        report.error(event.id, definition.line, "an error end event names its error (errorRef)")
+    return Event(
+        EventKind.ERROR,
+        name=code,
+        code_variable=extension(definition, "errorCodeVariable"),
+        message_variable=extension(definition, "errorMessageVariable"),
+    )
+
+
+def _timer(event: Element, definition: Element, report: Report) -> Event:
+    given = [child for child in definition.children if child.name[0] == bpmn("")[0] and child.name[1] in TIMERS]
+    text = text_of(given[0]) if given else ""
+    if len(given) != 1 or not text:
+        report.error(event.id, definition.line, "a timer has one of timeDate, timeDuration, timeCycle")
+        return Event(EventKind.NONE)
+    timer = TIMERS[given[0].name[1]]
+    if not has_expression(text) and (fault := _timer_fault(timer, text)) is not None:
+        report.error(event.id, given[0].line, fault)
+    return Event(EventKind.TIMER, timer=timer, when=text_or_expression(text, report, event))
+
+
+def _timer_fault(timer: str, text: str) -> str | None:
+    """Why a constant can be no time of this kind."""
+    if timer == "date":
+        return None if DATE.fullmatch(text) else "timeDate is a date and time of ISO 8601"
+    if timer == "duration":
+        return (
+            None
+            if DURATION.fullmatch(text) or DATE.fullmatch(text)
+            else "timeDuration is a duration of ISO 8601 (PT5M)"
+        )
+    if not text.startswith("R"):
+        return None  # a cron expression: whoever knows the calendar looks at it
+    count, _, rest = text[1:].partition("/")
+    parts = rest.split("/")
+    if count and not re.fullmatch(r"[1-9]\d{0,8}", count):
+        return "timeCycle repeats a number of times from 1 (R3/PT10M), or for ever (R/PT10M)"
+    if not 1 <= len(parts) <= 2 or not all(DURATION.fullmatch(part) or DATE.fullmatch(part) for part in parts):
+        return "timeCycle is R, a number, and a duration of ISO 8601 (R3/PT10M)"
+    return None
