@@ -8,14 +8,15 @@ import pytest
 from celery import Celery
 
 from app.dev.processes import ProcessEnded
-from celeriac.celery import DurableTask, TaskContext, install, task
+from celeriac import Context, DurableTask, task
+from celeriac.celery import install
 from tests.fleet.conftest import StartFleet
 
 NOWHERE = "postgresql://127.0.0.1:1/nowhere"
 
 
 @task("print")
-def print_page(ctx: TaskContext) -> None:
+def print_page(ctx: Context) -> None:
     """Nothing but a declaration."""
 
 
@@ -61,7 +62,7 @@ def test_declarations_that_contradict_each_other_are_refused(tasks: list[Durable
 
 
 def test_a_coroutine_is_refused_where_it_is_declared() -> None:
-    async def later(ctx: TaskContext) -> None:
+    async def later(ctx: Context) -> None:
         """Never run."""
 
     with pytest.raises(TypeError, match="coroutine"):

@@ -1,131 +1,190 @@
 """What a process of the fleet does when it hears a ring.
 
-    ring ──► fetch ──► attempt ──► report ──► fetch … until nothing is left or the slice is over
-                                                       └► ring again if work remains
-
 A ring only says that there may be work. What is run, and in which order, is decided by each fetch.
 """
 
 from __future__ import annotations
 
 import logging
-import mmap
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from celeriac import _clock
 from celeriac._lease import Lease
 from celeriac._stats import WorkerStats
+from celeriac.celery._board import Board, Deadline
 from celeriac.celery._broker import RingFailed, ring
-from celeriac.durable import _attempt
-from celeriac.durable._authority import Authority
+from celeriac.celery._events import Events
+from celeriac.celery._limits import Limits, TimeLimits, text_of_hard
+from celeriac.celery._pace import Pace
+from celeriac.celery._slice import Offer, Slice, SliceOfWork, Tools
+from celeriac.durable._authority import Authority, Wanted
 from celeriac.durable._database import Database
+from celeriac.durable._failure import failure
 from celeriac.durable._keeper import LeaseKeeper
+from celeriac.durable._report import report
 from celeriac.durable._roster import Roster
 from celeriac.durable._tally import SharedTally
-from celeriac.errors import CeleriacError
+from celeriac.durable._transactions import Transactions
+from celeriac.errors import CeleriacError, Conflict, LeaseLost, NotFound
+from celeriac.values import Failure
 
 log = logging.getLogger("celeriac.fleet")
 
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """How long one ring may occupy a slot of the pool before other messages have their turn."""
-
-    tasks: int = 50
-    seconds: float = 1.0
-
-
-class StopFlag:
-    """Set in the parent, seen by all its children: one byte of memory that a fork shares.
-
-    Celery tells the parent alone that it shuts down, and a child in a slice would go on fetching.
-    """
-
-    def __init__(self) -> None:
-        self._byte = mmap.mmap(-1, 1)
-
-    def set(self, *_: Any, **__: Any) -> None:
-        self._byte[0] = 1
-
-    @property
-    def is_set(self) -> bool:
-        return self._byte[0] != 0
+INCARNATION = "CELERIAC_FLEET_INCARNATION"
+"""Where a worker's parent leaves its mark for children that it starts anew instead of forking them."""
 
 
 class Fleet:
     """One Celery app's durable tasks. Made at import, so it holds nothing open; a fork's child begins anew."""
 
-    def __init__(self, app: Any, database_url: str, roster: Roster, slice_: Slice) -> None:
+    def __init__(
+        self,
+        app: Any,
+        database_url: str,
+        roster: Roster,
+        slice_: Slice,
+        *,
+        events: bool = True,
+        transactions: Any = None,
+    ) -> None:
         self.roster = roster
-        self.stopping = StopFlag()
+        self.board = Board()
         self._app = app
         self._database_url = database_url
         self._slice = slice_
+        self._events = events
+        self._source = transactions
+        self._incarnation = os.environ.get(INCARNATION) or os.urandom(3).hex()
+        self._default = Limits()
         self._begin_process()
         # Sockets, locks and threads of the parent are of no use in a child, and harm when used.
         os.register_at_fork(after_in_child=self._begin_process)
 
     def _begin_process(self) -> None:
-        self._tally = SharedTally()
-        self.authority = Authority(Database(self._database_url))
-        self._keeper = LeaseKeeper(self.authority, self._tally)
+        tally = SharedTally()
+        database = Database(self._database_url)
+        authority = Authority(database)
+        self._tools = Tools(
+            authority,
+            LeaseKeeper(authority, tally),
+            tally,
+            Events(self._app, self.board, self._events),
+            TimeLimits(self.board, self._fail),
+            Transactions(self._source, database),
+            self.roster,
+            self.board,
+        )
+        self._paces: dict[str, Pace] = {}
+        self._offers: dict[str, Offer] = {}
+        self._node = ""
+
+    @property
+    def authority(self) -> Authority:
+        return self._tools.authority
 
     @property
     def stats(self) -> WorkerStats:
         """What this process has done so far."""
-        return self._tally.stats
+        return self._tools.tally.stats
 
     @property
     def default_queue(self) -> str:
         return str(self._app.conf.task_default_queue)
 
-    def hear(self, task_type: str, worker_id: str) -> None:
+    @property
+    def has_hard_limits(self) -> bool:
+        declared = self.roster.versions(self.roster.newest)
+        tasks = [self.roster.task(name, version) for name, versions in declared.items() for version in versions]
+        return self._default.hard is not None or any(task.time_limit is not None for task in tasks)
+
+    def worker_id(self, node: str) -> str:
+        """Who holds what the processes of this worker hold: not the worker of the same name that was here before it."""
+        return f"{node}/{self._incarnation}"
+
+    def begin_worker(self, soft: float | None, hard: float | None) -> None:
+        """A worker's parent starts, with Celery's own time limits, which hold where a task type has none."""
+        self._incarnation = os.environ[INCARNATION] = os.urandom(3).hex()
+        self._default = Limits(soft or None, hard or None)
+
+    def hear(self, task_type: str, node: str) -> None:
         """Answer a ring: work on the types of its queue for one slice."""
         queue = self.roster.queue(task_type, self.default_queue)
         if queue is None:
             log.warning("a ring for %r came to a worker that does not run it", task_type)
             return
-        task_types = self.roster.of_queue(queue, self.default_queue)
+        self._node = node
+        pace = self._paces.setdefault(queue, Pace())
+        offer = self._offer(queue)
+        work = SliceOfWork(self._tools, offer, pace, node, self.worker_id(node), self._default)
         try:
-            if not self._work(task_types, worker_id):
-                self._ring_again(queue, task_types)
+            if not work.work(self._slice):
+                self._ring_again(queue, offer.all.task_types)
         except CeleriacError as error:
             # Whoever rings for stale work rings again, so this costs seconds.
             log.error("cannot look for work: %s", error)
         except RingFailed as error:
             log.warning("cannot ring again: %s", error)
 
-    def _work(self, task_types: Sequence[str], worker_id: str) -> bool:
-        """Run tasks for one slice; True when nothing was left."""
-        versions = self.roster.versions(task_types)
-        ends_at = _clock.now() + self._slice.seconds
-        for _ in range(self._slice.tasks):
-            if self.stopping.is_set:
-                return False
-            lease = self.authority.fetch(worker_id, versions)
-            if lease is None:
-                return True
-            self._tally.count(fetched=1)
-            self._run(lease, worker_id)
-            if _clock.now() >= ends_at:
-                return False
-        return False
+    def stop(self, *_: Any, **__: Any) -> None:
+        """This worker stops: no process of it fetches anything more."""
+        self.board.stopping = True
 
-    def _run(self, lease: Lease, worker_id: str) -> None:
-        if lease.ended:
-            log.warning("task %s came when its lease was over", lease.task.task_id)
-            self._tally.count(leases_lost=1)
-            return
-        handler = self.roster.task(lease.task.task_type, lease.task.version).handler
-        with self._keeper.keep(lease, worker_id):
-            outcome = _attempt.run(handler, lease)
-        if outcome is not None:
-            _attempt.report(self.authority, self._tally, worker_id, lease, outcome)
+    def release_all(self, node: str) -> None:
+        """This worker stops at once: give back what it holds, and tell the handlers in this process."""
+        self._tools.keeper.end_all(LeaseLost("the worker was shut down"))
+        try:
+            if released := self.authority.release_all(self.worker_id(node)):
+                log.info("%d tasks were given back", released)
+        except CeleriacError as error:
+            log.warning("cannot give back what is held, its leases will run out: %s", error)
+
+    def end_by_force(self, node: str, place: int, deadline: Deadline) -> int | None:
+        """Fail an attempt whose hard limit is over; the process to kill then, None when it has ended by itself."""
+        reason = text_of_hard(deadline.seconds)
+        try:
+            self.authority.report(
+                self.worker_id(node), Failure(deadline.task_id, reason, deadline.fencing_token, None, None)
+            )
+        except (Conflict, NotFound) as refused:
+            log.info("task %s: %s, and it is no longer ours: %s", deadline.task_id, reason, refused)
+        except CeleriacError as error:
+            log.warning("task %s: %s; that cannot be told: %s", deadline.task_id, reason, error)
+        if self.board.deadlines(place + 1).get(place) != deadline:
+            return None
+        log.error("task %s: %s; its process %d is killed", deadline.task_id, reason, deadline.pid)
+        return deadline.pid
+
+    def ring_for_all(self) -> None:
+        """Ring once for each queue with work left: the ring that a killed process had heard died with it."""
+        for queue in {self.roster.queue(name, self.default_queue) for name in self.roster.newest}:
+            if queue is not None:
+                try:
+                    self._ring_again(queue, self.roster.of_queue(queue, self.default_queue))
+                except (CeleriacError, RingFailed) as error:
+                    log.warning("cannot ring for what is left in %s: %s", queue, error)
+
+    def close(self, *_: Any, **__: Any) -> None:
+        """This process ends."""
+        self._tools.events.close()
+        self.authority.database.close()
+
+    def _offer(self, queue: str) -> Offer:
+        if queue not in self._offers:
+            names = self.roster.of_queue(queue, self.default_queue)
+            batched = [name for name in names if self.roster.newest[name].batch]
+            self._offers[queue] = Offer(
+                Wanted.of(self.roster.versions(names)),
+                Wanted.of(self.roster.versions(batched)) if batched else None,
+                len(batched) == len(names),
+                frozenset(batched),
+            )
+        return self._offers[queue]
 
     def _ring_again(self, queue: str, task_types: Sequence[str]) -> None:
         """One ring for the one that was heard, so rings never multiply."""
         if ready := self.authority.ready(task_types):
             ring(self._app, queue, ready[0])
+
+    def _fail(self, lease: Lease, reason: str) -> None:
+        report(self.authority, self._tools.tally, self.worker_id(self._node), lease, failure(lease, reason))

@@ -1,17 +1,20 @@
 """Connections of a fleet process to Postgres, one borrowed for each call.
 
 Nothing is connected before the first call, and there are never more connections than calls at the same moment: two in a
-child of the prefork pool (one for its lease keeper), elsewhere at most one a thread or greenlet, and one. No statement
-is prepared on the server, so a pooler in transaction mode may be in between.
+child of the prefork pool (one for its lease keeper), elsewhere at most one a thread or greenlet, and one. Statements are
+prepared only where Postgres itself is at the other end: a pooler in transaction mode may be in between, and would send
+the next call to a session that does not know them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
 from celeriac._sqlstates import refusal_in
@@ -27,6 +30,9 @@ PARAMETERS: Final[dict[str, Any]] = {
     "application_name": "celeriac-fleet",
 }
 
+PREPARED_AFTER: Final = 2
+"""Calls of a statement on a connection before it is prepared: most are made by the thousand."""
+
 Row = dict[str, Any]
 
 
@@ -36,7 +42,8 @@ class Database:
     def __init__(self, url: str) -> None:
         # SQLAlchemy's spelling of the same URL.
         plain = url.replace("postgresql+psycopg://", "postgresql://", 1)
-        self._conninfo = make_conninfo(**(PARAMETERS | dict(conninfo_to_dict(plain))))
+        self.conninfo = make_conninfo(**(PARAMETERS | dict(conninfo_to_dict(plain))))
+        """All that is needed to connect as these connections do."""
         self._idle: list[psycopg.Connection[Row]] = []
 
     def rows(self, statement: LiteralString, **values: Any) -> list[Row]:
@@ -53,6 +60,24 @@ class Database:
         except ConnectionFailed:
             # It may have been lost long ago, in a restart of the server, while nobody used it.
             return self._call(self._connect(), statement, values)
+
+    @contextmanager
+    def borrow(self) -> Iterator[psycopg.Connection[Row]]:
+        """A connection for several statements, in autocommit and with no transaction open.
+
+        Raises ConnectionFailed when there is none to be had; what the statements raise is passed on as it is.
+        """
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connect()
+        try:
+            yield connection
+        finally:
+            if not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE:
+                self._idle.append(connection)
+            else:
+                connection.close()
 
     def close(self) -> None:
         """Close what nobody uses now."""
@@ -81,9 +106,18 @@ class Database:
 
     def _connect(self) -> psycopg.Connection[Row]:
         try:
-            return psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None, row_factory=dict_row)
+            connection = psycopg.connect(self.conninfo, autocommit=True, prepare_threshold=None, row_factory=dict_row)
+            if _is_direct(connection):
+                connection.prepare_threshold = PREPARED_AFTER
+            return connection
         except psycopg.Error as error:
             raise ConnectionFailed(f"Postgres is not reached: {error}", sent=False) from error
+
+
+def _is_direct(connection: psycopg.Connection[Row]) -> bool:
+    """Whether no pooler is in between: one makes up the process number that a client is told when it connects."""
+    asked = connection.execute("select pg_backend_pid() as pid").fetchone()
+    return asked is not None and asked["pid"] == connection.info.backend_pid
 
 
 def _failure(error: psycopg.Error) -> ConnectionFailed | UnexpectedAnswer:

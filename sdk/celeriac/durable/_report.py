@@ -6,6 +6,7 @@ import logging
 from typing import Final
 
 from celeriac._backoff import Backoff
+from celeriac._faults import point
 from celeriac._lease import Lease
 from celeriac.durable._authority import Authority
 from celeriac.durable._failure import failure
@@ -28,40 +29,53 @@ LONGEST_PAUSE_SECONDS: Final = 5.0
 
 def report(
     authority: Authority, tally: SharedTally, worker_id: str, lease: Lease, outcome: Completion | Failure
-) -> None:
-    """Tell the authority, for as long as the lease lives. A late outcome is sent, too: the authority is the judge."""
+) -> str | None:
+    """Tell the authority, for as long as the lease lives; the state the task is in then, None when it does not hold.
+
+    A late outcome is sent, too: the authority is the judge.
+    """
     try:
-        _deliver(authority, tally, worker_id, lease, outcome)
+        return _deliver(authority, tally, worker_id, lease, outcome)
     except (Conflict, NotFound) as refused:
-        log.warning("the outcome of task %s was refused: %s", lease.task.task_id, refused)
-        tally.count(refused=1)
+        was_refused(tally, lease, refused)
     except CeleriacError as error:
         log.error("the outcome of task %s cannot be told: %s", lease.task.task_id, error)
         tally.count(dropped=1)
+    return None
+
+
+def was_refused(tally: SharedTally, lease: Lease, reason: CeleriacError) -> None:
+    """Note an outcome that came too late."""
+    log.warning("the outcome of task %s was refused: %s", lease.task.task_id, reason)
+    tally.count(refused=1)
 
 
 def _deliver(
     authority: Authority, tally: SharedTally, worker_id: str, lease: Lease, outcome: Completion | Failure
-) -> None:
+) -> str:
     if isinstance(outcome, Completion):
         try:
-            _insist(authority, worker_id, lease, outcome)
+            state = _insist(authority, worker_id, lease, outcome)
         except (Invalid, TooLarge) as error:
             outcome = failure(lease, f"the handler's result cannot be stored: {type(error).__name__}: {error}")
         else:
             tally.count(completed=1)
-            return
+            return state
     log.warning("task %s failed: %s", lease.task.task_id, outcome.error)
-    _insist(authority, worker_id, lease, outcome)
+    state = _insist(authority, worker_id, lease, outcome)
     tally.count(failed=1)
+    return state
 
 
-def _insist(authority: Authority, worker_id: str, lease: Lease, outcome: Completion | Failure) -> None:
+def _insist(authority: Authority, worker_id: str, lease: Lease, outcome: Completion | Failure) -> str:
     backoff = Backoff(cap_seconds=min(LONGEST_PAUSE_SECONDS, lease.duration / 6))
     failures = 0
     while True:
         try:
-            return authority.report(worker_id, outcome)
+            point("report.before", lease.task.task_type)
+            state = authority.report(worker_id, outcome)
+            point("report.after", lease.task.task_type)
+            return state
         except (ConnectionFailed, UnexpectedAnswer) as error:
             if lease.ended:
                 raise
