@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from celeriac import _requests
@@ -14,6 +15,7 @@ from celeriac.values import FailedAttempt, TaskState
 
 ERROR_BYTES: Final = 8192
 _FRAMES: Final = 6
+_OURS: Final = str(Path(__file__).parent)
 _CAUSES: Final = 3
 
 
@@ -94,10 +96,16 @@ def error_text(error: BaseException) -> str:
             break
         if depth:
             lines.append(f"caused by {headline(cause)}")
-        frames = traceback.extract_tb(cause.__traceback__)
+        frames = _users_frames(cause)
         lines += [f"  at {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in reversed(frames[-_FRAMES:])]
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return "\n".join(lines)
+
+
+def _users_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Where it was raised; our own code in between only when there is no other."""
+    frames = list(traceback.extract_tb(error.__traceback__))
+    return [frame for frame in frames if not frame.filename.startswith(_OURS)] or frames
 
 
 def sendable(text: str) -> str:

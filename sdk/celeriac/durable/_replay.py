@@ -81,7 +81,7 @@ class Replay:
 
     def rewind(self) -> Branch:
         """The handler is about to run from its top, in the thread or asyncio task that calls this next."""
-        self._visited: set[tuple[str, int]] = set()
+        self._ahead = set(self._records)
         self._branches: dict[Hashable, Branch] = {}
         self.root = Branch("")
         return self.root
@@ -135,9 +135,8 @@ class Replay:
 
     def check_end(self) -> None:
         """The handler has returned: raises OtherCode when there are recorded calls that it has not come to."""
-        left = [self._records[place] for place in self._records.keys() - self._visited]
-        if left:
-            first = min(left, key=lambda record: (record.branch, record.ordinal))
+        if self._ahead:
+            first = self._records[min(self._ahead)]
             where = _where(first.branch, first.ordinal)
             message = f"{where} is recorded as {_call(first.kind, first.name)}, but this code ends without it"
             raise self._mismatch(self.root, first.ordinal, first.name, message, first)
@@ -188,7 +187,7 @@ class Replay:
         where = (branch.path, branch.ordinal)
         record = self._records.get(where)
         if record is not None:
-            self._visited.add(where)
+            self._ahead.discard(where)
             fits = record.name == name and (record.kind == kind or (record.kind == "step" and record.error is not None))
             if not fits:
                 raise self._other_call(branch, kind, name, _call(record.kind, record.name), record)

@@ -1,0 +1,238 @@
+"""What handlers take and return, and what they may do to an attempt: it fails, and the worker goes on."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import pytest
+from pydantic import BaseModel, Field, field_validator
+
+from celeriac import Context, Fatal, Invalid, Retry, RetryPolicy, task
+from tests.durable.carrier import Carrier
+
+Effect = Callable[..., str]
+Effects = Callable[[], list[str]]
+
+ONCE = RetryPolicy(attempts=1)
+
+
+class Order(BaseModel):
+    number: int
+    card: str = Field(min_length=3)
+
+    @field_validator("card")
+    @classmethod
+    def known(cls, card: str) -> str:
+        if card.startswith("bad"):
+            raise ValueError(f"{card} is unknown")
+        return card
+
+
+@dataclass
+class Copy:
+    source: str
+    parts: int = 1
+
+
+class Sizes(TypedDict):
+    bytes: int
+
+
+def test_an_input_is_what_its_annotation_says(carrier: Carrier) -> None:
+    @task("order")
+    def order(ctx: Context, order: Order) -> Order:
+        return order.model_copy(update={"number": order.number + 1})
+
+    @task("copy")
+    def copy(ctx: Context, copy: Copy) -> Sizes:
+        return {"bytes": len(copy.source) * copy.parts}
+
+    @task("plain")
+    def plain(ctx: Context, input: dict[str, Any]) -> dict[str, Any]:
+        return {**input, **ctx.variables}
+
+    carrier.install(order, copy, plain)
+    ids = [
+        carrier.enqueue(order, Order(number=1, card="visa")),
+        carrier.enqueue(order, {"number": "1", "card": "visa"}),
+        carrier.enqueue(copy, Copy("abc", 2)),
+        carrier.enqueue(copy, {"source": "abc"}),
+        carrier.enqueue(plain, {"any": 1}),
+    ]
+    carrier.run()
+    assert [carrier.result(task_id) for task_id in ids] == [
+        {"number": 2, "card": "visa"},
+        {"number": 2, "card": "visa"},
+        {"bytes": 6},
+        {"bytes": 3},
+        {"any": 1},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({"number": "secret", "card": "visa"}, "number: Input should be a valid integer"),
+        ({"card": "visa"}, "number: Field required"),
+        ({"number": 1, "card": "bad secret"}, "card: was refused by its validator"),
+    ],
+)
+def test_an_input_that_is_refused_fails_for_good_and_names_the_field_never_the_value(
+    carrier: Carrier, variables: dict[str, Any], says: str
+) -> None:
+    @task("order")
+    def order(ctx: Context, order: Order) -> None:
+        raise AssertionError("never called")
+
+    @task("order")
+    def loose(ctx: Context, input: dict[str, Any]) -> None: ...
+
+    carrier.install(order)
+    task_id = carrier.enqueue(loose, variables)
+    carrier.run()
+    ended = carrier.task(task_id)
+    assert (ended.state, ended.attempts) == ("FAILED", 1)
+    assert says in ended.error
+    assert "secret" not in ended.error
+    with pytest.raises(Invalid, match=says):
+        carrier.enqueue(order, variables)
+
+
+def test_declarations_that_cannot_work_are_refused_when_they_are_installed(carrier: Carrier) -> None:
+    class Foreign: ...
+
+    @task("none")
+    def none() -> None: ...
+
+    @task("three")
+    def three(ctx: Context, a: int, b: int) -> None: ...
+
+    @task("foreign")
+    def foreign(ctx: Context, input: Foreign) -> None: ...
+
+    @task("unknown")
+    def unknown(ctx: Context, input: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+    for declared in (none, three, foreign, unknown):
+        with pytest.raises(TypeError, match=declared.task_type):
+            carrier.install(declared)
+
+
+def raises(error: BaseException) -> Callable[[], None]:
+    def act() -> None:
+        raise error
+
+    return act
+
+
+class Own(BaseException):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("act", "says"),
+    [
+        (lambda: sys.exit(3), "SystemExit: 3"),
+        (raises(KeyboardInterrupt()), "KeyboardInterrupt"),
+        (raises(GeneratorExit()), "GeneratorExit"),
+        (raises(Own("mine")), "Own: mine"),
+        (raises(StopIteration(1)), "StopIteration: 1"),
+        (lambda: {"share": float("nan")}, "result.share is nan, which JSON does not have"),
+        (lambda: {"at": object()}, "result.at is of type object"),
+        (lambda: {"text": "x" * 1024 * 1024}, "at most 1048576 are stored"),
+        (lambda: (yield), "result is of type generator"),
+        (lambda: {"half": "\ud800"}, "result.half holds half of a surrogate pair"),
+    ],
+)
+@pytest.mark.parametrize("where", ["handler", "step"])
+def test_whatever_a_handler_does_fails_its_attempt_and_no_more(
+    carrier: Carrier, act: Callable[[], Any], says: str, where: str
+) -> None:
+    @task("bad", retry=ONCE)
+    def bad(ctx: Context) -> Any:
+        return act() if where == "handler" else {"result": ctx.step("bad", act)}
+
+    task_id = carrier.start(bad)
+    assert carrier.state(task_id) == "FAILED"
+    assert says in carrier.task(task_id).error
+
+
+def test_a_task_results_in_an_object_or_nothing(carrier: Carrier) -> None:
+    @task("list", retry=ONCE)
+    def lists(ctx: Context) -> list[int]:
+        return [1]
+
+    assert carrier.task(carrier.start(lists)).error == "the handler returned list; a result is an object or None"
+
+
+@pytest.mark.parametrize("where", ["handler", "step", "gather"])
+def test_the_child_of_a_fork_ends_where_the_handler_does(
+    carrier: Carrier, effect: Effect, effects: Effects, where: str
+) -> None:
+    here = os.getpid()
+    children: list[int] = []
+
+    def fork() -> None:
+        child = os.fork()
+        if child:
+            children.append(child)
+
+    @task("forks")
+    def forks(ctx: Context) -> None:
+        if where == "handler":
+            fork()
+        elif where == "step":
+            ctx.step("fork", fork)
+        else:
+            ctx.gather(fork, lambda: None)
+        ctx.step("effect", effect, "effect")
+
+    task_id = carrier.start(forks)
+    assert os.getpid() == here, "the child came through"
+    statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    assert statuses == [70]
+    assert carrier.state(task_id) == "COMPLETED"
+    assert effects() == ["effect"]
+
+
+def test_retry_and_fatal_say_how_an_attempt_ends(carrier: Carrier) -> None:
+    @task("moody")
+    def moody(ctx: Context, input: dict[str, Any]) -> None:
+        if ctx.attempt == 1:
+            raise Retry("not yet", after=0)
+        raise Fatal("never")
+
+    task_id = carrier.start(moody)
+    assert (carrier.state(task_id), carrier.task(task_id).attempts) == ("FAILED", 2)
+    assert "Fatal: never" in carrier.task(task_id).error
+
+
+def test_the_error_shows_the_users_lines(carrier: Carrier) -> None:
+    def charge() -> None:
+        raise ConnectionError("busy")
+
+    @task("order", retry=ONCE)
+    def order(ctx: Context) -> None:
+        ctx.step("charge", charge)
+
+    error = carrier.task(carrier.start(order)).error
+    assert error.splitlines()[0] == "celeriac.errors.StepFailed: 'charge' failed: ConnectionError: busy"
+    assert 'in order: ctx.step("charge", charge)' in error
+    assert 'in charge: raise ConnectionError("busy")' in error
+    assert "celeriac/durable" not in error
+
+
+def test_a_key_for_others_is_the_same_in_every_attempt(carrier: Carrier) -> None:
+    keys = []
+
+    @task("keyed")
+    def keyed(ctx: Context) -> None:
+        keys.append((ctx.idempotency_key("charge"), ctx.idempotency_key("ship"), ctx.fencing_token))
+        if ctx.attempt == 1:
+            raise Retry(after=0)
+
+    task_id = carrier.start(keyed)
+    assert keys[0][:2] == keys[1][:2] == (f"{task_id}:charge", f"{task_id}:ship")
+    assert keys[0][2] < keys[1][2]
