@@ -61,14 +61,6 @@ def test_declarations_that_contradict_each_other_are_refused(tasks: list[Durable
         install(user_app(), database_url=NOWHERE, tasks=tasks)
 
 
-def test_a_coroutine_is_refused_where_it_is_declared() -> None:
-    async def later(ctx: Context) -> None:
-        """Never run."""
-
-    with pytest.raises(TypeError, match="coroutine"):
-        task("later")(later)  # type: ignore[arg-type]
-
-
 def test_a_worker_with_settings_that_cannot_be_ends_and_says_why(start_fleet: StartFleet) -> None:
     with pytest.raises(ProcessEnded, match="lease_ms must be between"):
         start_fleet("solo", FLEET_LEASE="-1")

@@ -17,7 +17,7 @@ from celeriac.durable._declaration import DurableTask
 from celeriac.durable._roster import Roster
 
 NEVER: Final = 10 * 365 * 24 * 3600.0
-"""A time limit for rings, in seconds: Celery's would count for a whole slice, and durable tasks have limits of their own."""
+"""A time limit for rings, in seconds: Celery's own would count for a whole slice, and durable tasks have theirs."""
 
 
 def install(
@@ -34,9 +34,9 @@ def install(
 
     `database_url` is Celeriac's Postgres; its user needs no more than the role `celeriac_fleet`. One ring keeps a slot
     of the pool for at most `slice_tasks` round trips (one task each; with batch=True many), and no task is begun after
-    `slice_seconds`. `events=False` sends none to Flower even while it watches. `transactions` is where ctx.transaction()
-    gets its sessions or connections (None: connections to `database_url`). Raises ValueError for declarations that
-    contradict each other and for a second install into the same app.
+    `slice_seconds`. `events=False` sends none to Flower even while it watches. `transactions` is where
+    ctx.transaction() gets its sessions or connections (None: connections to `database_url`). Raises ValueError for
+    declarations that contradict each other and for a second install into the same app.
     """
     if hasattr(celery_app, FLEET):
         raise ValueError("durable tasks are installed in this app already; give all of them to one install")

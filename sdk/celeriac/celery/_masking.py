@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 LONGEST: Final = 1000
@@ -13,20 +14,12 @@ _DEEPEST: Final = 4
 
 MASK: Final = "'***'"
 _SECRET_WORDS: Final = frozenset(
-    "password passwd passphrase pwd secret secrets token tokens credential credentials authorization auth cookie cookies"
-    " session apikey otp pin cvv cvc signature jwt bearer".split()
+    ("password", "passwd", "passphrase", "pwd", "secret", "secrets", "token", "tokens", "credential", "credentials")
+    + ("authorization", "auth", "cookie", "cookies", "session", "apikey", "otp", "pin", "cvv", "cvc", "signature")
+    + ("jwt", "bearer")
 )
-_KEY_WORDS: Final = frozenset("api access private secret signing encryption account storage".split())
-_SECRET_PARTS: Final = (
-    "password",
-    "passwd",
-    "passphrase",
-    "secret",
-    "credential",
-    "apikey",
-    "accesstoken",
-    "authtoken",
-)
+_KEY_WORDS: Final = frozenset(("api", "access", "private", "secret", "signing", "encryption", "account", "storage"))
+_SECRET_PARTS: Final = ("password", "passwd", "passphrase", "secret", "credential", "apikey", "accesstoken")
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _USER_INFO: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/@\s]+@")
 
@@ -41,7 +34,7 @@ def is_secret(name: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(name)]
     if _SECRET_WORDS.intersection(words) or any(part in "".join(words) for part in _SECRET_PARTS):
         return True
-    return any(word == "key" and before in _KEY_WORDS for before, word in zip(words, words[1:], strict=False))
+    return any(word == "key" and before in _KEY_WORDS for before, word in pairwise(words))
 
 
 def without_user(text: str) -> str:

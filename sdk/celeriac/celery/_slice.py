@@ -28,7 +28,7 @@ from celeriac.durable._report import report, was_refused
 from celeriac.durable._roster import Roster
 from celeriac.durable._tally import SharedTally
 from celeriac.durable._transactions import Transactions
-from celeriac.errors import CeleriacError, Conflict, Invalid, NotFound, SoftTimeLimitExceeded
+from celeriac.errors import CeleriacError, Conflict, NotFound, SoftTimeLimitExceeded
 from celeriac.values import Completion, Failure
 
 log = logging.getLogger("celeriac.fleet")

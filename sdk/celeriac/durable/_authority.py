@@ -15,12 +15,12 @@ from celeriac.errors import Refused, refusal
 from celeriac.values import BatchResult, Completion, Failure, Task, milliseconds, read
 
 # Times as RFC 3339 text and JSON as text: no loader that the process has set for them has a say.
-_LEASED: Final = """
-    cast(task_id as text), cast(token_id as text), cast(instance_id as text), task_type, version, business_key,
-    cast(variables as text), fencing_token, to_json(lock_expires_at) #>> '{}' as lock_expires_at,
-    lock_duration_ms, retries, attempt, priority, to_json(created_at) #>> '{}' as created_at, resumed, undoing, expirations"""
-_COMPLETE_AND_FETCH: Final = f"""
-    select ordinal, code, message, {_LEASED}
+_COMPLETE_AND_FETCH: Final = """
+    select ordinal, code, message,
+           cast(task_id as text), cast(token_id as text), cast(instance_id as text), task_type, version, business_key,
+           cast(variables as text), fencing_token, to_json(lock_expires_at) #>> '{}' as lock_expires_at,
+           lock_duration_ms, retries, attempt, priority, to_json(created_at) #>> '{}' as created_at,
+           resumed, undoing, expirations
       from celeriac.complete_and_fetch(
                items => cast(%(items)s as jsonb), worker_id => %(worker_id)s, task_types => %(task_types)s,
                max_tasks => %(max_tasks)s, versions => cast(%(versions)s as jsonb))"""
@@ -130,7 +130,7 @@ class Authority:
         return str(row["state"])
 
     def extend(self, worker_id: str, tasks: Sequence[Task]) -> list[int | Refused]:
-        """Let each lease end its full duration from now: the durations in ms, or why there is no such lease any more."""
+        """Let each lease end its full duration from now: the durations in ms, or why there is no such lease now."""
         items = [
             {"task_id": t.task_id, "fencing_token": t.fencing_token, "lock_duration_ms": t.lock_duration_ms}
             for t in tasks

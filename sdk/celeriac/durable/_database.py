@@ -1,7 +1,7 @@
 """Connections of a fleet process to Postgres, one borrowed for each call.
 
-Nothing is connected before the first call, and there are never more connections than calls at the same moment: two in a
-child of the prefork pool (one for its lease keeper), elsewhere at most one a thread or greenlet, and one. Statements are
+Nothing is connected before the first call, and there are never more connections than calls at the same moment: two in
+a child of the prefork pool (one for its lease keeper), elsewhere one a thread or greenlet, and one. Statements are
 prepared only where Postgres itself is at the other end: a pooler in transaction mode may be in between, and would send
 the next call to a session that does not know them.
 """
