@@ -9,7 +9,7 @@ begin
         return;
     end if;
     perform from celeriac.rate r
-      where r.task_type = due.task_type and not r.rung_for between moment and due.next_at for update skip locked;
+      where r.task_type = due.task_type and not (r.rung_for > moment and r.rung_for <= due.next_at) for update skip locked;
     if found then
         update celeriac.rate r set rung_for = due.next_at where r.task_type = due.task_type;
         insert into celeriac.outbox (channel, key, payload, due_at, created_at)

@@ -1,4 +1,4 @@
-"""A limit holds under any race: many connections claim, end, lose, cancel and give back, and nobody ever holds too many.
+"""A limit holds under any race: many connections claim, end, lose, cancel and give back, and never too many are held.
 
 Three things are watched: how many handlers of a key run (counted by the workers themselves), what the tables say at any
 moment (`slot_faults`), and that at the end all is done and no slot, BLOCKED task or opening is left.
@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
-import pytest
 from psycopg.types.json import Jsonb
 from sqlalchemy import Connection
 
@@ -53,7 +52,7 @@ class Worker:
 
     def __init__(self, url: str, number: int, handlers: Handlers) -> None:
         self.name = f"w{number}"
-        self._lot = random.Random(number)  # noqa: S311
+        self._lot = random.Random(number)
         self._handlers = handlers
         self._conn: psycopg.Connection[Any] = psycopg.connect(url, autocommit=True)
         self._conn.execute("set deadlock_timeout = '50ms'")
@@ -128,7 +127,7 @@ class Worker:
 def enqueue(clerk: Clerk, count: int) -> None:
     for name, limit in LIMITS.items():
         clerk.one("register_task_type", name=name, concurrency=limit, expirations=1000, retries=1000)
-    lot = random.Random(7)  # noqa: S311
+    lot = random.Random(7)
     items = [
         {"task_type": lot.choice([*LIMITS]), "concurrency_key": (key := lot.choice(KEYS)), "variables": {"key": key},
          "priority": lot.choice([0, 0, 1]), "delay_ms": lot.choice([0, 0, 5]), "version": lot.choice([1, 1, 2])}
@@ -157,7 +156,8 @@ def test_a_limit_is_never_passed_and_every_way_to_end_a_lease_frees_the_slot(
                 canceling.execute(CANCEL)
                 faults = clerk.query("select * from celeriac.slot_faults")
                 faults += clerk.query("""
-                    select s.task_type, s.key, count(*) from celeriac.slot s join celeriac.task_type t on t.name = s.task_type
+                    select s.task_type, s.key, count(*)
+                      from celeriac.slot s join celeriac.task_type t on t.name = s.task_type
                      group by s.task_type, s.key, t.concurrency having count(*) > t.concurrency""")
         finally:
             done.set()
