@@ -17,6 +17,7 @@ BUSINESS = """
 create table effect (task_id uuid primary key, fencing_token bigint not null);
 create table started (task_id uuid not null, fencing_token bigint not null, attempt int not null, pid int not null);
 create table gate (name text primary key);
+create table plain (number int primary key);
 """
 
 

@@ -1,13 +1,18 @@
 """A user's Celery app with durable tasks, run by `celery -A fleet_app worker`. Set by FLEET_* in the environment."""
 
+import ctypes
+import json
 import os
+import signal
 import time
 from pathlib import Path
 
 import psycopg
 from celery import Celery
+from celery.exceptions import SoftTimeLimitExceeded as CelerySoftTimeLimitExceeded
+from celery.utils.log import get_task_logger
 
-from celeriac import Context, Fatal, Retry, RetryPolicy, task
+from celeriac import Context, Fatal, Retry, RetryPolicy, SoftTimeLimitExceeded, task
 from celeriac.celery import install
 
 app = Celery("fleet_app", broker=os.environ["FLEET_BROKER_URL"])
@@ -79,10 +84,84 @@ def moody(ctx: Context) -> object:
     return {"attempt": ctx.attempt}
 
 
+@task("tiny", lease=lease, queue="fleet", batch=True)
+def tiny(ctx: Context) -> None:
+    match ctx.variables.get("mood"):
+        case "kill":
+            started(ctx)
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "fail":
+            raise Fatal("never")
+        case "slow":
+            started(ctx)
+            time.sleep(1.2)
+
+
+@task("limited", lease=lease, queue="fleet", soft_time_limit=0.5, retry=RetryPolicy(attempts=1))
+def limited(ctx: Context) -> dict[str, str]:
+    """Takes too long; sleeps in pieces, so that it hears of it in every pool."""
+    try:
+        for _ in range(1000):
+            time.sleep(0.02)
+            ctx.check()
+    except SoftTimeLimitExceeded as late:
+        if ctx.variables.get("mood") == "clean up":
+            return {"cleaned up after": str(late), "celery's": str(isinstance(late, CelerySoftTimeLimitExceeded))}
+        raise
+    return {}
+
+
+@task("endless", lease=lease, queue="fleet", time_limit=0.5, retry=RetryPolicy(attempts=1))
+def endless(ctx: Context) -> None:
+    """Cannot be stopped by anything that Python raises."""
+    started(ctx)
+    if ctx.variables.get("mood") == "hold":
+        hold_the_interpreter(30)
+    wait_for_gate(ctx, stubborn=True)
+
+
+@task("busy", lease=lease, queue="fleet")
+def busy(ctx: Context) -> None:
+    """Works for longer than its lease without a pause."""
+    started(ctx)
+    if ctx.variables["how"] == "in C":
+        hold_the_interpreter(3 * lease)
+    ends_at = time.monotonic() + 3 * lease
+    while time.monotonic() < ends_at:
+        pass
+    effect(ctx)
+
+
+def hold_the_interpreter(seconds: float) -> None:
+    """As an extension in C does that never gives the lock of the interpreter back."""
+    ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
+
+
+@task("login", lease=30, queue="fleet")
+def login(ctx: Context) -> dict[str, str]:
+    return {"user": "anna", "session_token": "s3cret-result"}
+
+
+@app.task(name="plain")
+def plain(number: int) -> None:
+    """A task of the user's own, in the same workers."""
+    write("insert into plain values (%s)", number)
+
+
+@app.task(name="dawdle", soft_time_limit=1)
+def dawdle() -> None:
+    try:
+        time.sleep(30)
+    except CelerySoftTimeLimitExceeded:
+        get_task_logger("dawdle").warning("celery's own soft limit")
+
+
+app.conf.update(json.loads(os.environ.get("FLEET_SETTINGS", "{}")))
 install(
     app,
     database_url=os.environ["FLEET_DATABASE_URL"],
-    tasks=[mark, gated, stubborn, patient, moody],
+    tasks=[mark, gated, stubborn, patient, moody, tiny, limited, endless, busy, login],
+    events=os.environ.get("FLEET_EVENTS") != "off",
     slice_tasks=int(os.environ["FLEET_SLICE_TASKS"]),
     slice_seconds=float(os.environ["FLEET_SLICE_SECONDS"]),
 )

@@ -5,10 +5,19 @@ import celery
 from workers.broker import Broker, Message
 
 
-def ring(redis_url: str, queue: str, *task_types: str) -> None:
+def ring(broker_url: str, queue: str, *task_types: str) -> None:
     """Put a ring for each type into a Celery queue."""
-    broker = Broker(celery.Celery("test", broker=redis_url, set_as_current=False))
+    _publish(broker_url, [Message(queue, "celeriac.ring", (task_type,)) for task_type in task_types])
+
+
+def send(broker_url: str, queue: str, task: str, *arguments: object) -> None:
+    """Put a plain Celery task into a queue."""
+    _publish(broker_url, [Message(queue, task, arguments)])
+
+
+def _publish(broker_url: str, messages: list[Message]) -> None:
+    broker = Broker(celery.Celery("test", broker=broker_url, set_as_current=False))
     try:
-        broker.publish([Message(queue, "celeriac.ring", (task_type,)) for task_type in task_types])
+        broker.publish(messages)
     finally:
         broker.close()

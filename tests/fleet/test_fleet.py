@@ -17,7 +17,7 @@ from tests.fleet.ringing import ring
 from tests.fleet.sights import all_completed, effects, enqueue, started, states, task
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads", "solo"])
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "solo"])
 def test_what_a_transaction_enqueues_runs_exactly_once(
     pool: str, start_fleet: StartFleet, conn: Connection, database_url: str
 ) -> None:

@@ -13,10 +13,9 @@ _MOST_ITEMS: Final = 20
 _DEEPEST: Final = 4
 
 MASK: Final = "'***'"
-_SECRET_WORDS: Final = frozenset(
-    ("password", "passwd", "passphrase", "pwd", "secret", "secrets", "token", "tokens", "credential", "credentials")
-    + ("authorization", "auth", "cookie", "cookies", "session", "apikey", "otp", "pin", "cvv", "cvc", "signature")
-    + ("jwt", "bearer")
+_SECRET_WORD: Final = re.compile(
+    "passw(or)?d|passphrase|pwd|secrets?|tokens?|credentials?|authorization|auth|cookies?|session|apikey|otp|pin|cvv|cvc"
+    "|signature|jwt|bearer"
 )
 _KEY_WORDS: Final = frozenset(("api", "access", "private", "secret", "signing", "encryption", "account", "storage"))
 _SECRET_PARTS: Final = ("password", "passwd", "passphrase", "secret", "credential", "apikey", "accesstoken")
@@ -32,7 +31,7 @@ def shown(value: Any) -> str:
 def is_secret(name: str) -> bool:
     """Whether what bears this name had better not be seen."""
     words = [word.lower() for word in _WORDS.findall(name)]
-    if _SECRET_WORDS.intersection(words) or any(part in "".join(words) for part in _SECRET_PARTS):
+    if any(map(_SECRET_WORD.fullmatch, words)) or any(part in "".join(words) for part in _SECRET_PARTS):
         return True
     return any(word == "key" and before in _KEY_WORDS for before, word in pairwise(words))
 
