@@ -10,7 +10,14 @@ from uuid import UUID
 from sqlalchemy import Select, TextClause, column, literal, or_, select, table, text
 
 OPEN_STATES = ("READY", "SCHEDULED", "LOCKED", "BLOCKED")
-STATES = (*OPEN_STATES, "WAITING", "COMPLETED", "FAILED", "CANCELED")
+ENDED_STATES = ("COMPLETED", "FAILED", "CANCELED")
+STATES = (*OPEN_STATES, "WAITING", *ENDED_STATES)
+# A list of one state starts from where such tasks are, not from all that ever was.
+_VIEW_OF = (
+    dict.fromkeys(OPEN_STATES, "open_task_list")
+    | {"WAITING": "waiting_task_list"}
+    | dict.fromkeys(ENDED_STATES, "ended_task_list")
+)
 
 # fmt: off
 _TASK = (
@@ -41,14 +48,13 @@ def task_page(
     after: UUID | None = None,
 ) -> Select[Any]:
     """A select of at most `limit` tasks beyond `after` (the last task_id of the page before), in order of creation."""
-    # A list of open work starts from what is narrow; anything else walks the ids.
-    view = "open_task_list" if state in OPEN_STATES else "waiting_task_list" if state == "WAITING" else "task_list"
     equal = {
         "task_type": task_type,
         "state": state,
         "business_key": business_key,
         "idempotency_key": idempotency_key,
     }
+    view = "task_list" if state is None else _VIEW_OF[state]
     return _page(view, _TASK, equal, only_types, newest_first, limit, after)
 
 
@@ -85,7 +91,9 @@ def operation_page(
 ) -> Select[Any]:
     """A select of at most `limit` operations beyond `after`, in the order in which they began."""
     equal = {"state": state, "task_id": task_id and UUID(str(task_id)), "task_type": task_type}
-    return _page("operations", _OPERATION, equal, only_types, newest_first, limit, after)
+    page = _page("operations", _OPERATION, equal, only_types, newest_first, limit, after)
+    # In the words of the index, which holds these alone.
+    return page.where(text("unknown_at is not null")) if state == "UNKNOWN" else page
 
 
 # `more`: the task has steps after this one.

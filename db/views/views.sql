@@ -28,6 +28,15 @@ select t.id as task_id, t.task_type, t.version, t.business_key, t.state, t.prior
   from celeriac.task t join celeriac.waiting w on w.task_id = t.id
  where t.state = 'WAITING';
 
+-- The same for those that have ended: their state is that of their row, so that a list starts from the index on it.
+create view celeriac.ended_task_list as
+select t.id as task_id, t.task_type, t.version, t.business_key, t.state, t.priority,
+       case when t.state = 'FAILED' then 0 else t.retries end as retries, t.attempts, t.expirations,
+       t.redrives, t.idempotency_key, t.fairness_key, t.concurrency_key, false as undoing, t.worker_id, t.principal, t.fencing_token,
+       null::timestamptz as lock_expires_at, null::timestamptz as run_at, t.created_at, t.started_at, t.ended_at, t.error
+  from celeriac.task t
+ where t.state in ('COMPLETED', 'FAILED', 'CANCELED');
+
 create view celeriac.task_detail as
 select l.*, t.variables, t.result, t.policy, t.token_id, t.instance_id
   from celeriac.task_list l join celeriac.task t on t.id = l.task_id;
@@ -50,7 +59,7 @@ select q.task_id, q.attempts, q.lease_owner, q.lease_principal, q.fencing_token,
 create view celeriac.depths as
 select q.task_type, q.state, count(*) as tasks from celeriac.queue q group by q.task_type, q.state
 union all
-select t.task_type, 'WAITING', count(*) from celeriac.waiting w join celeriac.task t on t.id = w.task_id group by t.task_type;
+select w.task_type, 'WAITING', count(*) from celeriac.waiting w group by w.task_type;
 
 -- A look at the head of each type and version, whatever the backlog.
 create view celeriac.oldest_ready as
@@ -105,9 +114,11 @@ create view celeriac.task_steps as
 select s.task_id, s.branch, s.ordinal, s.kind, s.name, s.result, s.error, s.fencing_token, s.recorded_at from celeriac.step s;
 
 create view celeriac.operations as
-select o.id as operation_id, o.task_id, t.task_type, o.branch, o.ordinal, o.name, o.state, o.attempt, o.fencing_token, o.plan, o.result,
-       o.error, o.started_at, o.ended_at
-  from celeriac.operation o join celeriac.task t on t.id = o.task_id;
+select o.id as operation_id, o.task_id, t.task_type, o.branch, o.ordinal, o.name, o.state, o.attempt, o.fencing_token, o.plan, s.result,
+       o.error, o.started_at, o.ended_at, o.unknown_at
+  from celeriac.operation o
+  join celeriac.task t on t.id = o.task_id
+  left join celeriac.step s on s.task_id = o.task_id and s.branch = o.branch and s.ordinal = o.ordinal;
 
 create view celeriac.incidents as
 select i.id as incident_id, i.task_id, t.task_type, i.kind, case when i.resolved_at is null then 'OPEN' else 'RESOLVED' end as state,
@@ -178,7 +189,7 @@ select v.task_type, v.version, w.open_tasks, w.waiting_tasks, w.oldest_created_a
                 where q.task_type = v.task_type and q.version = v.version
                union all
                select t.state, t.created_at from celeriac.waiting r join celeriac.task t on t.id = r.task_id
-                where t.task_type = v.task_type and r.version = v.version) o) w
+                where r.task_type = v.task_type and r.version = v.version) o) w
  where w.open_tasks + w.waiting_tasks > 0
    and not exists (select from celeriac.live_workers l
                     where v.task_type = any (l.task_types) and coalesce(l.versions -> v.task_type @> to_jsonb(v.version), true));

@@ -52,8 +52,8 @@ def let_wait(clerk: Clerk, task_id: UUID) -> None:
     """Put the rows of a ready task as they are when it waits, having failed once."""
     clerk.run(
         "insert into celeriac.waiting (task_id, since, turn_at, version, priority, payload_bytes, retries, attempts,"
-        " expirations, undoing, fencing_token)"
-        " select task_id, run_at, turn_at, version, priority, payload_bytes, retries - 1, 1, 0, false, 1"
+        " expirations, undoing, task_type, fencing_token)"
+        " select task_id, run_at, turn_at, version, priority, payload_bytes, retries - 1, 1, 0, false, task_type, 1"
         " from celeriac.queue where task_id = :id",
         id=task_id,
     )

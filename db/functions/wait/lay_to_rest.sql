@@ -5,9 +5,9 @@ language plpgsql volatile as $$
 begin
     delete from celeriac.queue q where q.task_id = held.task_id;
     insert into celeriac.waiting (task_id, since, turn_at, version, priority, payload_bytes, retries, attempts, expirations,
-                                  undoing, fencing_token)
+                                  undoing, task_type, fencing_token)
     values (held.task_id, moment, held.turn_at, held.version, held.priority, held.payload_bytes, held.retries, held.attempts - 1,
-            held.expirations, held.undoing, held.fencing_token);
+            held.expirations, held.undoing, held.task_type, held.fencing_token);
     update celeriac.task t set state = 'WAITING', attempts = held.attempts - 1, expirations = held.expirations
      where t.id = held.task_id;
     perform celeriac.free_slot(held);

@@ -47,7 +47,7 @@ create table celeriac.step (
 );
 
 -- The ledger: a step with an effect outside. STARTED is written before the effect; an attempt without a result is
--- reconciled: DONE, NOT_DONE (may be begun again), or UNKNOWN, which a person must decide.
+-- reconciled: DONE, NOT_DONE (may be begun again), or UNKNOWN, which a person must decide. Its result is that of its step.
 create table celeriac.operation (
     id            uuid        primary key,
     task_id       uuid        not null,
@@ -60,12 +60,14 @@ create table celeriac.operation (
     name          text        not null,
     state         text        not null check (state in ('STARTED', 'DONE', 'NOT_DONE', 'UNKNOWN', 'FAILED')),
     plan          jsonb,
-    result        jsonb,
     error         text,
+    unknown_at    timestamptz,
     unique (task_id, branch, ordinal),
-    constraint ended_when_settled check ((ended_at is not null) = (state <> 'STARTED'))
+    constraint ended_when_settled check ((ended_at is not null) = (state <> 'STARTED')),
+    constraint unknown_since_then check ((unknown_at is not null) = (state = 'UNKNOWN'))
 ) with (fillfactor = 70);
-create index operation_unknown on celeriac.operation (id) where state = 'UNKNOWN';
+-- Not `where state = 'UNKNOWN'`, though it means the same: then no change of the state could spare the other indexes.
+create index operation_unknown on celeriac.operation (id) where unknown_at is not null;
 
 -- A task that waits: what its queue row held. It has no worker, no lease and no slot. Exactly the tasks in state WAITING.
 create table celeriac.waiting (
@@ -79,6 +81,7 @@ create table celeriac.waiting (
     attempts      integer     not null,
     expirations   integer     not null,
     undoing       boolean     not null,
+    task_type     text        not null,
     fencing_token bigint      not null  -- of the attempt that ended here: its worker may ask again
 );
 
