@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from app.dev.postgres import EmbeddedPostgres
 from db.engine import sync_engine
 from tests.db.clerk import Clerk
+from tests.db.waits import children, for_signal, send, suspend
 
 ROLES = ("celeriac_api", "celeriac_fleet")
 # Whoever serves callers; the fleet does not keep keys. Listed here by hand: a new one is a decision.
@@ -114,7 +115,11 @@ def test_a_role_can_do_all_the_work(as_role: Connection) -> None:
     worker.cancel(worker.enqueue())
     worker.dead()
     worker.rows("redrive_tasks")
-    for chore in ("expire_leases", "promote_due", "ring_stale", "resend_outbox", "settle_outbox"):
+    parent = worker.held("parent")
+    children(worker, parent)
+    suspend(worker, parent, for_signal(ordinal=2))
+    assert send(worker).delivered == 1
+    for chore in ("expire_leases", "promote_due", "fire_timers", "ring_stale", "resend_outbox", "settle_outbox"):
         worker.one(chore)
     worker.rows("take_outbox", channel="ring")
     worker.one("purge_ended", older_than_ms=0)

@@ -15,6 +15,7 @@ from tests.clock import Clock
 from tests.workers.ring_rows import enqueue, register_fleet_type
 from workers.chore import Chore, Counts, Tools
 from workers.expire_leases import expire_leases
+from workers.fire_timers import fire_timers
 from workers.maintain_history import maintain_history
 from workers.promote_due import promote_due
 from workers.purge_ended import purge_ended
@@ -113,6 +114,22 @@ def test_due_tasks_become_ready_and_waiting_workers_are_woken(
     clock.advance(61)
     assert promote_due(tools) == {"promoted": 5}
     assert next_wake_up(heard) == b'["mail"]'
+
+
+def test_tasks_whose_time_has_come_are_woken_and_so_are_waiting_workers(
+    conn: Connection, tools: Tools, clock: Clock, heard: redis.client.PubSub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.fire_timers.BATCH", 2)
+    enqueue(conn, *["mail"] * 5)
+    sleep = [{"kind": "timer", "name": "sleep", "ordinal": 1, "delay_ms": 60_000}]
+    for task in call.rows(conn, "fetch_tasks", worker_id="w", task_types=["mail"], max_tasks=5):
+        write = {"task_id": task.task_id, "worker_id": "w", "fencing_token": task.fencing_token}
+        call.rows(conn, "suspend_task", **write, waits=call.json_list(sleep))
+    assert fire_timers(tools) == {"fired": 0}
+    clock.advance(61)
+    assert fire_timers(tools) == {"fired": 5}
+    assert next_wake_up(heard) == b'["mail"]'
+    assert states(conn) == {"READY": 5}
 
 
 def test_only_tasks_past_their_retention_are_purged(

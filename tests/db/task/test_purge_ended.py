@@ -8,7 +8,9 @@ from db.engine import sync_engine
 from db.errors import Invalid
 from tests.clock import Clock
 from tests.db.clerk import Clerk
+from tests.db.waits import at_rest, children, for_signal, for_time, send, suspend
 
+WORK = ("step", "operation", "compensation", "saga", "incident", "wait", "waiting", "child")
 DAY_MS = 86_400_000
 
 
@@ -21,6 +23,48 @@ def test_what_ended_long_ago_goes_with_its_timeline(clerk: Clerk, clock: Clock) 
     assert (answer.purged, answer.last_id) == (3, None)
     assert [row["task_id"] for row in clerk.query("select task_id from celeriac.task_list")] == [kept]
     assert {row["task_id"] for row in clerk.query("select task_id from celeriac.history")} == {kept}
+
+
+def test_all_that_a_task_has_done_goes_with_it(clerk: Clerk, clock: Clock) -> None:
+    lease = {"lock_duration_ms": 30 * DAY_MS}
+    parent = clerk.held(**lease)
+    write = {"task_id": parent.task_id, "worker_id": "w1", "fencing_token": parent.fencing_token}
+    (child,) = children(clerk, parent)
+    clerk.complete(clerk.fetch("child")[0])
+    clerk.one("register_compensation", **write, branch="", ordinal=2, name="charge")
+    clerk.one("begin_operation", **write, branch="", ordinal=2, name="charge", plan={})
+    suspend(clerk, parent, for_time(branch="3.0"), for_signal(branch="3.1"))
+    send(clerk)
+    (parent,) = clerk.fetch(**lease)
+    clerk.one(
+        "raise_incident", **write | {"fencing_token": parent.fencing_token}, kind="other_code", branch="", ordinal=4, name="x",
+        message="expected y, found x", detail={},
+    )  # fmt: skip
+    clerk.cancel(parent.task_id)
+    clock.advance(2 * 86_400)
+    clerk.one("purge_ended", older_than_ms=DAY_MS)
+    left = {table: clerk.scalar(f"select count(*) from celeriac.{table}") for table in WORK}
+    assert left == dict.fromkeys(WORK, 0)
+    assert clerk.query("select * from celeriac.task where id = :id", id=child) == []
+
+
+def test_a_child_outlives_its_parent_and_the_work_of_others_stays(clerk: Clerk, clock: Clock) -> None:
+    parent = clerk.held(lock_duration_ms=30 * DAY_MS)
+    (child,) = children(clerk, parent)
+    other = at_rest(clerk, for_time(30 * DAY_MS))
+    clerk.complete(parent)
+    clock.advance(2 * 86_400)
+    assert clerk.one("purge_ended", older_than_ms=DAY_MS).purged == 1
+    assert (clerk.state(child), clerk.state(other.task_id)) == ("READY", "WAITING")
+    assert clerk.scalar("select count(*) from celeriac.child") == 0
+    assert clerk.scalar("select count(*) from celeriac.wait where armed") == 1
+
+
+def test_expired_signals_go_as_well(clerk: Clerk, clock: Clock) -> None:
+    send(clerk, ttl_ms=1000), send(clerk)
+    clock.advance(2)
+    clerk.one("purge_ended", older_than_ms=DAY_MS)
+    assert clerk.scalar("select count(*) from celeriac.signal") == 1
 
 
 def test_open_work_is_never_purged_however_old(clerk: Clerk, clock: Clock) -> None:
