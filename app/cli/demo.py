@@ -25,9 +25,10 @@ def demo(
 ) -> None:
     """Copy a folder durably while servers and workers die.
 
-    Workers are killed and frozen, Redis is flushed, Postgres is restarted; then all is counted. Starts its own
-    Postgres, Redis, API, chores and four workers, and stops them again. Exit code 0 only when no file was lost and no
-    completion was accepted twice.
+    Half of the files go to external workers over HTTP, half to a Celery fleet, whose tasks have steps. Workers are
+    killed and frozen, Redis is flushed, Postgres is restarted; then all is counted. Starts its own Postgres, Redis,
+    API, chores, two external workers and two Celery workers, and stops them again. Exit code 0 only when no file was
+    lost, no completion was accepted twice and no business row was written twice.
     """
     from app.demo.run import Job, run_demo
 

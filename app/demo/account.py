@@ -1,10 +1,12 @@
 """The end: compares the copy with the source on its own, and says what happened.
 
 Nothing here trusts a worker: both sides are walked and hashed again. A file is *lost* when its copy is missing or
-different, when its task is not COMPLETED, or when the result on record is not that of the copy.
+different, when its task is not COMPLETED, when the result on record is not that of the copy, or when the fleet's
+business row is missing. It is *doubled* also by a second row.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.demo.copying import remove_unfinished
 from app.demo.evidence import BEGUN, REFUSED, accepted_twice, read_diaries
-from app.demo.orders import Order, list_orders
+from app.demo.orders import FLEET_TYPE, Order, list_orders
 from app.demo.source import sha256_of
 
 if TYPE_CHECKING:
@@ -55,9 +57,17 @@ def compare(conn: "Connection", source: Path, target: Path, diaries: Path) -> Fi
     orders = list_orders(conn)
     results = completed_results(conn)
     lines = list(read_diaries(diaries))
-    twice = completed_twice(conn) | accepted_twice(lines)
+    assets = rows_of_assets(conn)
+    twice = (
+        completed_twice(conn) | accepted_twice(lines) | {task_id for task_id, rows in assets.items() if len(rows) > 1}
+    )
     return Findings(
-        lost=[order.path for order in orders if is_lost(order, source, target, results.get(order.task_id))],
+        lost=[
+            order.path
+            for order in orders
+            if is_lost(order, source, target, results.get(order.task_id))
+            or (order.task_type == FLEET_TYPE and results.get(order.task_id) not in assets[order.task_id])
+        ],
         doubled=[order.path for order in orders if order.task_id in twice],
         begun=sum(line.what == BEGUN for line in lines),
         unfinished=remove_unfinished(target),
@@ -70,6 +80,14 @@ def is_lost(order: Order, source: Path, target: Path, result: dict[str, Any] | N
         return True
     digest = sha256_of(copy)
     return digest != sha256_of(original) or result != {"size": copy.stat().st_size, "sha256": digest}
+
+
+def rows_of_assets(conn: "Connection") -> dict[str, list[dict[str, Any]]]:
+    """Task id to the business rows that the fleet has committed for it."""
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for task_id, size, sha256 in conn.exec_driver_sql("select task_id::text, size, sha256 from demo.asset"):
+        rows[task_id].append({"size": size, "sha256": sha256})
+    return rows
 
 
 def completed_results(conn: "Connection") -> dict[str, dict[str, Any]]:

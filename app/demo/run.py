@@ -162,7 +162,7 @@ def written_out(account: Account, found: Findings) -> str:
         ("files", account.files, "ordered, each with its task in the same transaction"),
         ("completed", account.completed, "tasks whose completion Postgres has on record"),
         ("lost", account.lost, "copies that are missing or differ from their source"),
-        ("doubled", account.doubled, "files whose completion was accepted more than once"),
+        ("doubled", account.doubled, "files whose completion was accepted, or whose row was written, more than once"),
         (
             "runs",
             found.begun,

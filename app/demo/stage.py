@@ -13,7 +13,8 @@ import httpx
 import db.migrate
 from app.cli.keys import make_key
 from app.cli.up import create_database
-from app.demo.orders import TASK_TYPE, make_schema
+from app.demo.fleet_post import FleetPost
+from app.demo.orders import FLEET_QUEUE, TASK_TYPE, make_schema
 from app.demo.worker import KEY_VARIABLE
 from app.dev.ports import free_port
 from app.dev.postgres import EmbeddedPostgres
@@ -24,8 +25,10 @@ from app.settings import Settings
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-WORKER_NAMES = ("worker-1", "worker-2", "worker-3", "worker-4")
+WORKER_NAMES = ("worker-1", "worker-2")
+FLEET_NAMES = ("fleet-1", "fleet-2")
 API_ROLE = "celeriac_api"
+FLEET_ROLE = "celeriac_fleet"
 DATABASE = "celeriac"
 
 
@@ -49,6 +52,7 @@ class Stage:
     postgres: EmbeddedPostgres
     valkey: EmbeddedValkey
     workers: Mapping[str, Process]
+    """External workers and Celery workers, by name."""
     engine: "Engine"
 
 
@@ -73,6 +77,10 @@ def set_up(folders: Folders, pause_ms: int, keep: bool) -> "Iterator[Stage]":
             if server.name == "api":
                 server.wait_for(lambda: is_ready(port), what="being ready")
         workers = {name: worker(name, folders, port, worker_key(engine, name), pause_ms) for name in WORKER_NAMES}
+        fleet_url = postgres.url(DATABASE, role=FLEET_ROLE)
+        for name in FLEET_NAMES:
+            post = FleetPost(name, valkey.url(), fleet_url, folders.source, folders.target, folders.diaries, pause_ms)
+            workers[name] = fleet_worker(post, folders.work)
         running.callback(stop_all, workers.values())
         yield Stage(postgres, valkey, workers, engine)
 
@@ -116,6 +124,14 @@ def worker(name: str, folders: Folders, port: int, key: str, pause_ms: int) -> P
     # -P: a package `app` in the folder where the demo is started is somebody else's.
     command = [sys.executable, "-P", "-m", "app.demo.worker", *arguments]
     return Process(command, folders.work / f"{name}.log", name=name, env=env)
+
+
+def fleet_worker(post: FleetPost, work: Path) -> Process:
+    """One Celery worker with two children. It may call Celeriac's functions and write its own business table."""
+    options = [f"--hostname={post.worker}@%h", f"--queues={FLEET_QUEUE}", "--concurrency=2", "--loglevel=INFO"]
+    command = [sys.executable, "-P", "-m", "celery", "-A", "app.demo.fleet", "worker", *options]
+    # Celery looks for modules where it is started: the work folder has none.
+    return Process(command, work / f"{post.worker}.log", name=post.worker, env=outside() | post.to_env(), cwd=work)
 
 
 def worker_key(engine: "Engine", name: str) -> str:

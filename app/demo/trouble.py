@@ -1,4 +1,6 @@
-"""The trouble that the demo makes: a killed worker, a frozen one, a flushed Redis, a Postgres that dies and comes back.
+"""The trouble that the demo makes: killed and frozen workers, a flushed Redis, a Postgres that dies and comes back.
+
+External workers and the Celery fleet get the same: of each one is killed (of the fleet a child) and one is frozen.
 
 Each act waits for a share of the work to be done, so that it meets workers in the middle of it. The freezing makes sure
 that it bites: the worker is caught where it has written a copy and not yet reported it, it stays frozen until the
@@ -11,11 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Event
 
+import psutil
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from app.demo.evidence import REFUSED, REPORTING, WRITTEN, read_diaries
-from app.demo.stage import Folders, Stage
+from app.demo.stage import FLEET_NAMES, WORKER_NAMES, Folders, Stage
 from db.errors import Unavailable
 
 # Longer than a lease, its expiry by the chore or a fetch, and a second run of the task together.
@@ -60,14 +63,18 @@ class Troublemaker:
             self.say(f"the rest of the trouble is left out: waited too long {late}")
 
     def act(self) -> None:
-        sleeper, victim, *_ = self.stage.workers
+        sleeper, victim = WORKER_NAMES
+        fleet_sleeper, fleet_victim = FLEET_NAMES
         self.wait_for_share(0.10)
         held = self.freeze_before_its_report(sleeper)
+        held_by_fleet = self.freeze_before_its_report(fleet_sleeper)
         self.wait_for_share(0.20)
         self.kill_and_restart(victim)
+        self.kill_a_child(fleet_victim)
         self.wait_for_share(0.30)
         self.flush_redis()
         self.thaw_and_see_it_refused(sleeper, held)
+        self.thaw_and_see_it_refused(fleet_sleeper, held_by_fleet)
         self.wait_for_share(0.60)
         self.restart_postgres()
 
@@ -107,6 +114,13 @@ class Troublemaker:
         self.stage.workers[name].start()
         self.say(f"{name} was killed (SIGKILL) while it held {left} leases, and started again")
 
+    def kill_a_child(self, name: str) -> None:
+        """SIGKILL one child of a Celery worker: its parent starts another, its lease runs out."""
+        children = psutil.Process(self.stage.workers[name].pid).children()
+        if children:
+            children[0].kill()
+            self.say(f"a child of {name} was killed (SIGKILL); {len(self.leases_of(name))} leases were the worker's")
+
     def flush_redis(self) -> None:
         self.stage.valkey.flush()
         self.say("Redis was flushed: every wake-up and every queued tick is gone")
@@ -119,7 +133,8 @@ class Troublemaker:
 
     def leases_of(self, name: str) -> set[Lease]:
         rows = self.ask(
-            "select task_id::text, fencing_token from celeriac.task_list where state = 'LOCKED' and worker_id = :name",
+            "select task_id::text, fencing_token from celeriac.task_list where state = 'LOCKED'"
+            " and (worker_id = :name or starts_with(worker_id, :name || '@'))",
             name=name,
         )
         return {Lease(*row) for row in rows}

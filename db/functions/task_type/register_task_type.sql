@@ -50,5 +50,9 @@ begin
     if register_task_type.rate_tasks > 0 then
         insert into celeriac.rate (task_type) values (register_task_type.name) on conflict do nothing;
     end if;
+    if register_task_type.delivery = 'celery' and celeriac.waited_since(register_task_type.name) is not null then
+        -- What was enqueued before any fleet was there has got no ring.
+        perform celeriac.ring(array[register_task_type.name]);
+    end if;
     return query select t.* from celeriac.task_type t where t.name = register_task_type.name;
 end $$;

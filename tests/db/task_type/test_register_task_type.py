@@ -97,3 +97,13 @@ def test_a_type_that_is_not_the_callers_is_forbidden(clerk: Clerk) -> None:
     with clerk.refuses(Forbidden, "name"):
         register(clerk, name="pay", only_types=["mail"])
     assert register(clerk, name="media.copy", only_types=["media.%"])["name"] == "media.copy"
+
+
+def test_a_fleet_that_comes_is_rung_for_what_was_enqueued_before_it(clerk: Clerk) -> None:
+    register(clerk, delivery="celery", queue="fleet")
+    assert clerk.rings() == []
+    register(clerk, delivery="pull")
+    clerk.enqueue("mail")
+    assert clerk.rings() == []
+    register(clerk, delivery="celery", queue="fleet")
+    assert clerk.rings() == [("fleet", "mail")]
