@@ -5,7 +5,7 @@ create or replace function celeriac.end_operation(
 returns celeriac.operation
 language plpgsql volatile as $$
 begin
-    if op.state = outcome and op.result is not distinct from end_operation.result then
+    if op.state = outcome and celeriac.result_of(op) is not distinct from end_operation.result then
         return op;
     elsif op.state not in ('STARTED', 'UNKNOWN') and not (op.state = 'NOT_DONE' and outcome = 'FAILED') then
         perform celeriac.refuse('invalid', format('the operation is %s%s', op.state,
@@ -13,14 +13,14 @@ begin
     end if;
     op.state := case when outcome = 'ERRED' then op.state else outcome end;
     op.ended_at := case when op.state <> 'STARTED' then moment end;
-    op.result := end_operation.result;
+    op.unknown_at := case when op.state = 'UNKNOWN' then moment end;
     op.error := end_operation.error;
     op.fencing_token := coalesce(end_operation.fencing_token, op.fencing_token);
     update celeriac.operation o
-       set state = op.state, ended_at = op.ended_at, result = op.result, error = op.error, fencing_token = op.fencing_token
+       set state = op.state, ended_at = op.ended_at, error = op.error, fencing_token = op.fencing_token, unknown_at = op.unknown_at
      where o.id = op.id;
     if op.state in ('DONE', 'FAILED') then
-        perform celeriac.write_step(op.task_id, op.branch, op.ordinal, 'operation', op.name, op.result,
+        perform celeriac.write_step(op.task_id, op.branch, op.ordinal, 'operation', op.name, end_operation.result,
                     case when op.state = 'FAILED' then coalesce(op.error, 'it failed') end, end_operation.fencing_token, moment);
     end if;
     return op;

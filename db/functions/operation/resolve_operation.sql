@@ -31,7 +31,8 @@ begin
     select o.* into op from celeriac.operation o where o.id = resolve_operation.operation_id for update;
     select i.* into incident from celeriac.incident i
      where i.task_id = op.task_id and i.operation_id = op.id order by i.id desc limit 1;
-    if op.state <> 'UNKNOWN' and (op.state <> resolve_operation.outcome or op.result is distinct from came or incident.resolved_at is null) then
+    if op.state <> 'UNKNOWN' and (op.state <> resolve_operation.outcome or incident.resolved_at is null
+                                  or celeriac.result_of(op) is distinct from came) then
         perform celeriac.refuse('already_ended', format('the operation is %s; only an UNKNOWN one can be resolved', op.state));
     elsif op.state = 'UNKNOWN' then
         op := celeriac.end_operation(op, resolve_operation.outcome, came,

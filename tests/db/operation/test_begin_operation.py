@@ -28,6 +28,7 @@ def test_it_is_written_down_before_the_effect(clerk: Clerk, ledger: Ledger, cloc
             "operation_id": begun.operation_id, "task_id": task.task_id, "task_type": "mail", "branch": "1.0",
             "ordinal": 2, "name": "copy", "state": "STARTED", "attempt": 1, "fencing_token": task.fencing_token,
             "plan": '{"to": "b"}', "result": None, "error": None, "started_at": clock.now(), "ended_at": None,
+            "unknown_at": None,
         }
     ]  # fmt: skip
     assert ledger.steps(task) == []
