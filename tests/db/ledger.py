@@ -71,13 +71,13 @@ class Ledger:
     def finish(self, task: Row[Any], **changed: Any) -> str:
         return str(self.clerk.one("finish_undo", **_lease(task, changed)).state)
 
-    def undoing(self, *names: str, **item: Any) -> Row[Any]:
+    def undoing(self, *names: str, task_type: str = "mail", **item: Any) -> Row[Any]:
         """A task that failed for good after it had registered these undos, fetched again to be undone."""
-        task = self.clerk.held(**item)
+        task = self.clerk.held(task_type, **item)
         for ordinal, name in enumerate(names or ("refund",), start=1):
             self.register(task, ordinal, name)
         self.clerk.fail(task, retries=0, error="out of stock")
-        return self.clerk.fetch(lock_duration_ms=30_000)[0]
+        return self.clerk.fetch(task_type)[0]
 
 
 def _lease(task: Row[Any], changed: dict[str, Any]) -> dict[str, Any]:
