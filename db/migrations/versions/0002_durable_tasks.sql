@@ -152,7 +152,7 @@ create table celeriac.child (
     task_id   uuid primary key,
     parent_id uuid not null
 );
-create index child_of on celeriac.child (parent_id);
+create index child_of on celeriac.child (parent_id, task_id);
 
 -- What must be undone if the task fails for good, in the order in which it was registered (before its step began).
 create table celeriac.compensation (

@@ -123,7 +123,9 @@ def test_a_broadcast_to_more_than_one_pass_takes_reaches_them_all(clerk: Clerk) 
         suspend(clerk, task, for_signal())
     assert send(clerk, broadcast=True).delivered == 1000
     assert fire(clerk).task_types == ["mail"]
-    assert clerk.query("select state, count(*) as n from celeriac.task_list group by 1") == [{"state": "READY", "n": 1100}]
+    assert clerk.query("select state, count(*) as n from celeriac.task_list group by 1") == [
+        {"state": "READY", "n": 1100}
+    ]
     assert clerk.scalar("select count(*) from celeriac.follow_up") == 0
 
 

@@ -41,7 +41,9 @@ def test_a_waiting_task_ends(clerk: Clerk) -> None:
     task = at_rest(clerk, for_signal())
     assert clerk.cancel(task.task_id).state == "CANCELED"
     assert clerk.timeline(task.task_id)[0]["detail"] == {"reason": None, "was": "WAITING"}
-    assert clerk.scalar("select count(*) from celeriac.waiting") == clerk.scalar("select count(*) from celeriac.wait") == 0
+    assert (
+        clerk.scalar("select count(*) from celeriac.waiting") == clerk.scalar("select count(*) from celeriac.wait") == 0
+    )
     assert send(clerk).delivered == 0
 
 

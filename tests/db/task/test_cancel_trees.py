@@ -27,7 +27,9 @@ def with_undo(clerk: Clerk, task: Row[Any]) -> Row[Any]:
 
 
 def states(clerk: Clerk) -> dict[str, int]:
-    return {row["state"]: row["n"] for row in clerk.query("select state, count(*) as n from celeriac.task_list group by 1")}
+    return {
+        row["state"]: row["n"] for row in clerk.query("select state, count(*) as n from celeriac.task_list group by 1")
+    }
 
 
 def ready(clerk: Clerk, child: UUID) -> None:
@@ -63,7 +65,9 @@ def test_a_child_is_canceled_in_every_state_of_both(
     assert states(clerk) == {"CANCELED": 2}
     assert clerk.task(child)["error"] == "not needed"
     assert clerk.timeline(child)[-1]["principal"] == "anna"
-    assert clerk.scalar("select count(*) from celeriac.waiting") == clerk.scalar("select count(*) from celeriac.wait") == 0
+    assert (
+        clerk.scalar("select count(*) from celeriac.waiting") == clerk.scalar("select count(*) from celeriac.wait") == 0
+    )
 
 
 def test_what_an_ended_child_has_asked_for_is_canceled_and_what_has_ended_stays(clerk: Clerk) -> None:

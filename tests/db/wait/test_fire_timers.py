@@ -54,7 +54,9 @@ def test_a_thousand_that_were_due_during_an_outage_fire_once_each(clerk: Clerk, 
 
 
 def test_all_that_is_due_of_a_task_comes_at_once_and_counts_as_one(clerk: Clerk, clock: Clock) -> None:
-    task = at_rest(clerk, for_time(1000, ordinal=1), for_signal(ordinal=2, timeout_ms=1000), for_time(DAY_MS, ordinal=3))
+    task = at_rest(
+        clerk, for_time(1000, ordinal=1), for_signal(ordinal=2, timeout_ms=1000), for_time(DAY_MS, ordinal=3)
+    )
     clock.advance(2)
     assert fire(clerk).fired == 1
     assert [ordinal for _, ordinal, _, _, _ in steps(clerk, task.task_id)] == [1, 2]

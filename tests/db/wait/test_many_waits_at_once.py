@@ -37,7 +37,11 @@ def go_on(clerk: Clerk, chance: random.Random, name: str, task: Row[Any]) -> Non
     ids = children(clerk, task, *[{"task_type": "child"}] * 4, worker_id=name)
     met = {step[0] for step in steps(clerk, task.task_id)}
     waits = [for_task(id, branch=f"2.{n}") for n, id in enumerate(ids)]
-    waits += [for_time(chance.choice([0, 50, 200]), branch="2.9"), some_signal(chance, 1, "2.10"), some_signal(chance, 1, "2.11")]
+    waits += [
+        for_time(chance.choice([0, 50, 200]), branch="2.9"),
+        some_signal(chance, 1, "2.10"),
+        some_signal(chance, 1, "2.11"),
+    ]
     waits = [wait for wait in waits if wait["branch"] not in met]
     if not waits or suspend(clerk, task, *waits, worker_id=name)[0].state == "SATISFIED":
         clerk.complete(task, worker_id=name)
