@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from sqlalchemy import Connection, text
 
 from tests.api.conftest import Keys, Served, client_of, wait_until
-from tests.held_task import fetch_held, new_held
+from tests.held_task import new_held
 
 FETCH = "/v1/external-tasks/fetch-and-lock"
 
@@ -70,6 +70,11 @@ async def test_a_payload_may_be_any_json_of_a_mebibyte_and_no_more(api: httpx.As
         assert sent.status_code == 201, payload
     refused = await api.post("/v1/signals", json={"topic": "t", "payload": "x" * 1_048_575})
     assert (refused.status_code, refused.json()["field"]) == (413, "payload")
+    # 700 kB on the way, 15 MB as Postgres would write it out.
+    unfolded = "[" + "1e307," * 110_000 + "1]"
+    raw = f'{{"topic": "t", "payload": {unfolded}}}'
+    refused = await api.post("/v1/signals", content=raw, headers={"Content-Type": "application/json"})
+    assert (refused.status_code, refused.json()["field"]) == (413, "payload")
     null, false = conn.execute(text("select payload from celeriac.signals order by signal_id limit 2")).scalars()
     assert (null, false) == (None, "false")
 
@@ -108,12 +113,21 @@ def test_a_poll_is_woken_for_the_task_that_a_signal_woke(served: Served, key: st
     assert [task["task_type"] for task in taken] == ["mail"]
 
 
-async def test_the_task_types_that_were_woken_are_announced(
+async def test_polls_are_told_of_every_type_that_a_call_made_ready(
     app: FastAPI, api: httpx.AsyncClient, conn: Connection
 ) -> None:
-    new_held(conn, "mail").wait_for("go")
     told: list[set[str]] = []
-    app.state.parts.hub.hint = lambda task_types: told.append(set(task_types))
-    await api.post("/v1/signals", json={"topic": "go"})
-    assert {"mail"} in told
-    assert fetch_held(conn).fencing_token > 0
+    app.state.parts.announcer.announce = lambda task_types: told.append(set(task_types))
+    new_held(conn, "one").wait_for("go")
+    incident_id = new_held(conn, "two").meet_other_code()
+    operation_id = new_held(conn, "three").lose_track(1, "charge")
+    undone = new_held(conn, "four")
+    undone.promise_to_undo(1, "charge")
+    for path, sent in (
+        ("/v1/signals", {"topic": "go"}),
+        (f"/v1/incidents/{incident_id}/resolve", {"resolution": "retry"}),
+        (f"/v1/operations/{operation_id}/resolve", {"outcome": "DONE"}),
+        (f"/v1/tasks/{undone.task_id}/cancel", {"compensate": True}),
+    ):
+        assert (await api.post(path, json=sent)).is_success
+    assert told == [{"one"}, {"two"}, {"three"}, {"four"}]
