@@ -1,6 +1,5 @@
 """What 200 000 tasks wait for does not slow down who sends, waits, ends or cancels: no walk, no sort, few pages."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -14,12 +13,12 @@ TABLES = ("queue", "task", "waiting", "wait", "step", "signal", "signal_receipt"
 MANY = 200_000
 # Pages that one call may touch, far fewer than the tables have; by hand: 20 to 140.
 FEW_PAGES = 400
-# Half of them wait for one and the same signal, the others for one each; all have a time-out, a step and a parent. As many
-# signals are kept, half of them under one topic and key.
+# Half of them wait for one and the same signal, the others for one each; all have a time-out, a step and a child. As
+# many signals are kept, half of them under one topic and key.
 SHAPE = [
     TASKS.format(state="'WAITING'", ended="null, null, null", count=MANY),
-    """insert into celeriac.waiting (task_id, since, turn_at, version, priority, payload_bytes, retries, attempts, expirations,
-                                  undoing, task_type, fencing_token)
+    """insert into celeriac.waiting (task_id, since, turn_at, version, priority, payload_bytes, retries, attempts,
+                                  expirations, undoing, task_type, fencing_token)
        select id, now(), now(), 1, 0, 12, 3, 0, 0, false, 'bulk', 1 from celeriac.task""",
     """insert into celeriac.wait (task_id, since, until, ordinal, branch, kind, name, topic, key, armed)
        select id, created_at, now() + interval '1 day', 1, '', 'signal', 'go', 'go',
@@ -37,11 +36,11 @@ SHAPE = [
 
 
 @pytest.fixture(scope="module")
-def url(proof_url: str) -> Iterator[str]:
+def url(proof_url: str) -> str:
     with psycopg.connect(proof_url, autocommit=True) as connection:
         for statement in SHAPE:
             connection.execute(statement)
-    yield proof_url
+    return proof_url
 
 
 class Caller:

@@ -1,4 +1,4 @@
-"""Case B21: a signal that comes while its receiver goes to rest is met by one of the two, in whatever order they commit."""
+"""Case B21: a signal and a receiver that goes to rest at the same moment meet, in whatever order they commit."""
 
 import random
 import threading

@@ -222,8 +222,10 @@ def test_the_answer_to_a_cancel_and_the_end_agree(clerk: Clerk, database_url: st
         "suspend": lambda c: suspend(c, task, for_signal()),
     }
     order = [ends[end], lambda c: c.cancel(task.task_id)]
-    answers = dict(zip(("end", "cancel") if first == "end" else ("cancel", "end"),
-                       overlap(database_url, *(order if first == "end" else reversed(order))), strict=True))  # fmt: skip
+    names = ["end", "cancel"]
+    if first == "cancel":
+        order, names = order[::-1], names[::-1]
+    answers = dict(zip(names, overlap(database_url, *order), strict=True))
     if end == "complete" and first == "end":
         assert isinstance(answers["cancel"], AlreadyEnded)
         assert clerk.state(task.task_id) == "COMPLETED"

@@ -36,10 +36,9 @@ def test_all_that_a_task_has_done_goes_with_it(clerk: Clerk, clock: Clock) -> No
     suspend(clerk, parent, for_time(branch="3.0"), for_signal(branch="3.1"))
     send(clerk)
     (parent,) = clerk.fetch(**lease)
-    clerk.one(
-        "raise_incident", **write | {"fencing_token": parent.fencing_token}, kind="other_code", branch="", ordinal=4, name="x",
-        message="expected y, found x", detail={},
-    )  # fmt: skip
+    write["fencing_token"] = parent.fencing_token
+    what = {"kind": "other_code", "name": "x", "message": "expected y, found x", "detail": {}}
+    clerk.one("raise_incident", **write, branch="", ordinal=4, **what)
     clerk.cancel(parent.task_id)
     clock.advance(2 * 86_400)
     clerk.one("purge_ended", older_than_ms=DAY_MS)
