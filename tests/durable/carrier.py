@@ -82,10 +82,11 @@ class Carrier:
 
     def attempt(self) -> Made | None:
         """Fetch one task and make an attempt; None when there is nothing to fetch."""
-        fetched = self.fetch()
-        if fetched is None:
+        try:
+            fetched = self.fetch()
+        except Killed:
             return None
-        return self.carry(*fetched)
+        return None if fetched is None else self.carry(*fetched)
 
     def carry(self, lease: Lease, worker_id: str) -> Made:
         """Make an attempt, and report it unless its process was killed."""
@@ -142,6 +143,22 @@ class Carrier:
         finally:
             _faults.disarm()
         assert self.dead, f"nothing came to {name} {subject}"
+
+    @contextmanager
+    def killed_at_point(self, number: int) -> Iterator[None]:
+        """Kill the process at the `number`-th fault point, if it comes to so many."""
+        come = itertools.count(1)
+
+        def strike(at: str, of: str) -> None:
+            if self.dead or next(come) == number:
+                self.dead = True
+                raise Killed
+
+        _faults.arm(strike)
+        try:
+            yield
+        finally:
+            _faults.disarm()
 
     def task(self, task_id: str) -> Row[Any]:
         return self._conn.execute(text("select * from celeriac.task_detail where task_id = :id"), {"id": task_id}).one()

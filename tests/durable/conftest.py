@@ -1,4 +1,4 @@
-"""Durable tasks on a real Postgres, carried in this process, and a business table in which their effects are counted."""
+"""Durable tasks on a real Postgres, carried in this process, and a table in which their effects are counted."""
 
 from collections.abc import Callable, Iterator
 

@@ -192,7 +192,8 @@ class Replay:
             if not fits:
                 raise self._other_call(branch, kind, name, _call(record.kind, record.name), record)
         elif kind != GATHER and self._furthest.get(branch.path, 0) >= branch.ordinal:
-            raise self._other_call(branch, kind, name, "a gather, or nothing before later calls", None)
+            # A gather that did nothing durable leaves no trace, and is the only call that may be missing.
+            raise self._other_call(branch, kind, name, _call(GATHER, GATHER), None)
         place = Place(branch, branch.ordinal, kind, name, record, give_up=lambda error: self._give_up(place, error))
         return place
 

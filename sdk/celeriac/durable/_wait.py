@@ -12,11 +12,12 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from celeriac import _json
+from celeriac.durable._failure import reason_of
 from celeriac.durable._form import PLAIN, Form
 from celeriac.durable._replay import Place, Replay
 from celeriac.durable._score import Ask, Score
 from celeriac.durable._unwinding import Suspended
-from celeriac.errors import ChildFailed, Invalid
+from celeriac.errors import ChildFailed, Invalid, Refused, StepFailed
 from celeriac.values import NewTask, milliseconds, without_none
 
 COMPLETED: Final = "COMPLETED"
@@ -56,13 +57,18 @@ def sleep_until(replay: Replay, moment: datetime) -> Score[None]:
 
 
 def enqueue(replay: Replay, name: str, tasks: Sequence[NewTask]) -> Score[list[str]]:
-    """The ids of tasks that were enqueued as children of this one, once."""
+    """The ids of tasks that were enqueued as children of this one, once. Raises StepFailed when they are refused."""
     body = _json.encode([task.to_json() for task in tasks], "tasks").decode()
     with replay.at("enqueue", name) as place:
         if place.record is not None:
             return list(replay.recall(place, PLAIN))
         yield from replay.go_on(place)
-        ids: list[str] = yield Ask(lambda: replay.ledger.enqueue(place.branch.path, place.ordinal, name, body))
+        try:
+            ids: list[str] = yield Ask(lambda: replay.ledger.enqueue(place.branch.path, place.ordinal, name, body))
+        except Refused as error:
+            if replay.lease.stopped:
+                raise
+            raise StepFailed(name, reason_of(error)) from error
         replay.learn(place.ended(_json.encode(ids).decode()))
         return ids
 
