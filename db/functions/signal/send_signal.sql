@@ -41,7 +41,7 @@ begin
     sent.expires_at := moment + ttl_ms * interval '1 millisecond';
     insert into celeriac.signal values (sent.*);
     select d.delivered, d.task_types, d.unfinished into delivered, task_types, unfinished from celeriac.deliver_signal(sent, 1000) d;
-    if unfinished then
+    if unfinished or celeriac.sees_the_past() then
         perform celeriac.leave_follow_up('signal', sent.id);
     end if;
     signal_id := sent.id; created := true;

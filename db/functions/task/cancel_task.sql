@@ -28,6 +28,9 @@ begin
         perform celeriac.refuse('already_ended', 'the task has ended as ' || after);
     elsif before <> 'CANCELED' then
         perform celeriac.stop_children(cancel_task.task_id, why, undo, me);
+        if celeriac.sees_the_past() then
+            perform celeriac.leave_follow_up('cancel', cancel_task.task_id, why, undo, me);
+        end if;
     end if;
     return query select cancel_task.task_id, after;
 end $$;

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from db import call
+from db.engine import sync_engine
 from db.errors import IdempotencyConflict, Invalid, TooLarge
 from tests.clock import Clock
 from tests.db.clerk import Clerk
@@ -244,6 +245,21 @@ def test_a_roll_back_of_the_senders_transaction_has_sent_nothing(clerk: Clerk) -
     clerk.conn.exec_driver_sql("rollback")
     assert clerk.state(task.task_id) == "WAITING"
     assert kept(clerk) == 0
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_a_sender_with_an_old_snapshot_reaches_who_came_since(clerk: Clerk, database_url: str, level: str) -> None:
+    engine = sync_engine(database_url, pool_size=1)
+    with engine.connect() as old:
+        old.exec_driver_sql(f"begin isolation level {level}")
+        old.exec_driver_sql("select count(*) from celeriac.task")
+        task = at_rest(clerk, for_signal())
+        assert send(Clerk(old), payload=1).delivered == 0
+        old.exec_driver_sql("commit")
+    engine.dispose()
+    fire(clerk)
+    assert got(clerk, task.task_id) == [1]
+    assert clerk.scalar("select count(*) from celeriac.follow_up") == 0
 
 
 def test_a_fleet_is_rung_for_who_was_woken(clerk: Clerk) -> None:

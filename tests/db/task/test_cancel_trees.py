@@ -146,6 +146,20 @@ def test_a_child_that_is_making_children_of_its_own_is_canceled_with_them(clerk:
     assert states(clerk) == {"CANCELED": 102}
 
 
+def test_a_cancel_with_an_old_snapshot_reaches_children_that_came_since(clerk: Clerk, database_url: str) -> None:
+    parent = clerk.held()
+    engine = sync_engine(database_url, pool_size=1)
+    with engine.connect() as old:
+        old.exec_driver_sql("begin isolation level repeatable read")
+        old.exec_driver_sql("select count(*) from celeriac.task")
+        (child,) = children(clerk, parent)
+        Clerk(old).cancel(parent.task_id)
+        old.exec_driver_sql("commit")
+    engine.dispose()
+    fire(clerk)
+    assert clerk.state(child) == "CANCELED"
+
+
 def test_canceling_twice_is_one_effect_and_the_same_answer(clerk: Clerk) -> None:
     task = at_rest(clerk, for_signal())
     assert clerk.cancel(task.task_id) == clerk.cancel(task.task_id)

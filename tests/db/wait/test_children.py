@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import Row
 
+from db.engine import sync_engine
 from db.errors import IdempotencyConflict, Invalid, LeaseLost
 from tests.clock import Clock
 from tests.db.clerk import Clerk
@@ -194,6 +195,22 @@ def test_an_end_that_takes_long_to_commit_is_heard_later(clerk: Clerk, database_
     if not kept:
         assert clerk.state(parent.task_id) == "WAITING"
         clerk.complete(held)
+    assert outcome(clerk, parent.task_id, 2)["state"] == "COMPLETED"
+
+
+def test_an_end_with_an_old_snapshot_is_heard_by_who_came_since(clerk: Clerk, database_url: str) -> None:
+    parent = clerk.held()
+    (child,) = children(clerk, parent)
+    (held,) = clerk.fetch("child")
+    engine = sync_engine(database_url, pool_size=1)
+    with engine.connect() as old:
+        old.exec_driver_sql("begin isolation level repeatable read")
+        old.exec_driver_sql("select count(*) from celeriac.task")
+        suspend(clerk, parent, for_task(child, ordinal=2))
+        Clerk(old).complete(held)
+        old.exec_driver_sql("commit")
+    engine.dispose()
+    fire(clerk)
     assert outcome(clerk, parent.task_id, 2)["state"] == "COMPLETED"
 
 
