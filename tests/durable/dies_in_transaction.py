@@ -22,7 +22,7 @@ def die() -> None:
 
 @task("order", lease=30)
 def order(ctx: Context) -> None:
-    print(ctx.task_id, flush=True)
+    print(ctx.task_id, flush=True)  # noqa: T201
     with ctx.transaction() as session:
         session.execute("insert into asset values ('a')")
         if when == "write":
