@@ -13,14 +13,18 @@ class Pace:
 
     def __init__(self) -> None:
         self.size = 1
+        self._careful = False
 
     def took(self, tasks: int, seconds: float) -> None:
         """A batch of so many tasks took so long, with all that belongs to it."""
-        if seconds > BATCH_SECONDS * 1.5:
+        if self._careful:
+            self._careful = False
+        elif seconds > BATCH_SECONDS * 1.5:
             self.size = max(1, int(tasks * BATCH_SECONDS / seconds))
         elif tasks >= self.size and seconds < BATCH_SECONDS * 0.6:
             self.size = min(LARGEST, self.size * 2)
 
     def one_by_one(self) -> None:
-        """Begin anew: among the next tasks is one that may take its worker down."""
+        """Begin anew, and not with this batch: one of the tasks that come now may take its worker down."""
         self.size = 1
+        self._careful = True

@@ -8,6 +8,7 @@ A failure is told by itself. Tasks of types with batch=True are taken many at on
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -187,6 +188,10 @@ class SliceOfWork:
         outcome = self._outcome(lease)
         if isinstance(outcome, Completion):
             return Done(lease, outcome, began_at)
+        if outcome is not None and _is_told_to_end():
+            # What failed the handler was the SystemExit of a cold shutdown, not the task.
+            self._give_back([lease])
+            raise SystemExit
         self._tools.keeper.drop([lease])
         if outcome is None:
             self._tools.events.ended(lease, self._node, began_at, None, "")
@@ -222,3 +227,9 @@ class SliceOfWork:
                 self._tools.tally.count(released=1)
             except CeleriacError as error:
                 log.warning("task %s cannot be given back: %s", lease.task.task_id, error)
+
+
+def _is_told_to_end() -> bool:
+    """Whether the parent has asked this child of the prefork pool to end: that raises SystemExit in its main thread."""
+    common = sys.modules.get("billiard.common")
+    return bool(getattr(common, "_should_have_exited", [False])[0])
