@@ -369,11 +369,13 @@ def test_maintenance_workers_and_beats_that_are_killed_meanwhile_fire_each_slot_
     workers = [until_ready(start("maintenance")), until_ready(start("maintenance"))]
     for _ in range(2):
         seen = sum(line.fired for line in lines(conn))
-        wait_until(lambda seen=seen: sum(line.fired for line in lines(conn)) > seen + 30, what="thirty more to fire")
+        wait_until(
+            lambda seen=seen: sum(line.fired for line in lines(conn)) > seen + 30, 90, what="thirty more to fire"
+        )
         workers.pop(0).kill()
         beats.pop().kill()
         workers.append(until_ready(start("maintenance")))
-    wait_until(lambda: all(line.fired >= 8 for line in lines(conn)), what="eight slots of each")
+    wait_until(lambda: all(line.fired >= 8 for line in lines(conn)), 90, what="eight slots of each")
     for worker in workers:
         worker.kill()
     for line in lines(conn):
