@@ -11,7 +11,8 @@ begin
          where p.pronamespace = 'celeriac'::regnamespace and (p.prosecdef or p.proname = 'now')
     loop
         execute format('grant execute on function %s to celeriac_api', thing.name);
-        if thing.name::text !~ 'api_key' then
+        -- A fleet works and asks for work; it keeps no keys, deploys nothing and moves no instance.
+        if thing.name::text !~ 'api_key|_models|_decision|(load|stop|suspend)_instance|due_instances|set_variables|complete_token|event_timers|due_starts|fire_start' then
             execute format('grant execute on function %s to celeriac_fleet', thing.name);
         end if;
     end loop;
@@ -19,7 +20,7 @@ begin
         select c.oid::regclass as name from pg_class c where c.relnamespace = 'celeriac'::regnamespace and c.relkind = 'v'
     loop
         execute format('grant select on %s to celeriac_api', thing.name);
-        if thing.name::text !~ 'api_key' then
+        if thing.name::text !~ 'api_key|resources' then
             execute format('grant select on %s to celeriac_fleet', thing.name);
         end if;
     end loop;

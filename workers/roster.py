@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from workers.advance import advance
 from workers.chore import Chore
 from workers.dispatch_outbox import dispatch_outbox
 from workers.expire_leases import expire_leases
@@ -22,6 +23,7 @@ CHORES: Final = (
     Chore("promote_due", period_seconds=1, run=promote_due),
     Chore("fire_timers", period_seconds=1, run=fire_timers),
     Chore("run_schedules", period_seconds=1, run=run_schedules),
+    Chore("advance", period_seconds=1, run=advance),
     Chore("ring_stale", period_seconds=10, run=ring_stale),
     Chore("purge_ended", period_seconds=3600, run=purge_ended),
     Chore("maintain_history", period_seconds=3600, run=maintain_history),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -13,6 +12,7 @@ from app.bpmn.problems import Report
 from app.bpmn.values import text_of, text_or_expression
 from app.expressions.syntax import has_expression
 from app.process.graph import Event, EventKind
+from app.process.timing import timing_fault
 
 UNKNOWN: Final = {
     "escalationEventDefinition": "escalation events",
@@ -22,8 +22,6 @@ UNKNOWN: Final = {
 TIMERS: Final[Mapping[str, Literal["date", "duration", "cycle"]]] = {
     "timeDate": "date", "timeDuration": "duration", "timeCycle": "cycle",
 }  # fmt: skip
-DURATION: Final = re.compile(r"P(?=.)(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?")
-DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,27 +128,6 @@ def _timer(event: Element, definition: Element, report: Report) -> Event:
         report.error(event.id, definition.line, "a timer has one of timeDate, timeDuration, timeCycle")
         return Event(EventKind.NONE)
     timer = TIMERS[given[0].name[1]]
-    if not has_expression(text) and (fault := _timer_fault(timer, text)) is not None:
+    if not has_expression(text) and (fault := timing_fault(timer, text)) is not None:
         report.error(event.id, given[0].line, fault)
     return Event(EventKind.TIMER, timer=timer, when=text_or_expression(text, report, event))
-
-
-def _timer_fault(timer: str, text: str) -> str | None:
-    """Why a constant can be no time of this kind."""
-    if timer == "date":
-        return None if DATE.fullmatch(text) else "timeDate is a date and time of ISO 8601"
-    if timer == "duration":
-        return (
-            None
-            if DURATION.fullmatch(text) or DATE.fullmatch(text)
-            else "timeDuration is a duration of ISO 8601 (PT5M)"
-        )
-    if not text.startswith("R"):
-        return None  # a cron expression: whoever knows the calendar looks at it
-    count, _, rest = text[1:].partition("/")
-    parts = rest.split("/")
-    if count and not re.fullmatch(r"[1-9]\d{0,8}", count):
-        return "timeCycle repeats a number of times from 1 (R3/PT10M), or for ever (R/PT10M)"
-    if not 1 <= len(parts) <= 2 or not all(DURATION.fullmatch(part) or DATE.fullmatch(part) for part in parts):
-        return "timeCycle is R, a number, and a duration of ISO 8601 (R3/PT10M)"
-    return None

@@ -14,6 +14,7 @@ from typing import Any
 from app.process.decision import Action, DropTask, Note, RaiseIncident
 from app.process.graph import Assignment, Event, EventKind, Expression, Flow, Graph, Kind, Node, Value
 from app.process.state import NeedsMore, Phase, Run, Scope, State, Status, Subscription, Token, Wait
+from app.process.timing import timing_fault
 
 Evaluate = Callable[[Expression, Mapping[str, Any]], Any]
 """Gives the value of an expression with these variables; raises ModelError."""
@@ -421,6 +422,8 @@ class Board:
     def _opening(self, node: Node, event: Event, view: Mapping[str, Any]) -> Opening:
         name = None if event.name is None else self.text(event.name, view, f"the name of the {event.kind}")
         when = None if event.when is None else self.text(event.when, view, "the time of the timer")
+        if when is not None and (fault := timing_fault(event.timer or "duration", when)) is not None:
+            raise ModelError(f"the timer of {node.id} has no time that can be used: {fault}")
         return Opening(node.id, event.kind, name, when)
 
 

@@ -193,3 +193,41 @@ select v.task_type, v.version, w.open_tasks, w.waiting_tasks, w.oldest_created_a
  where w.open_tasks + w.waiting_tasks > 0
    and not exists (select from celeriac.live_workers l
                     where v.task_type = any (l.task_types) and coalesce(l.versions -> v.task_type @> to_jsonb(v.version), true));
+
+-- Processes
+create view celeriac.definitions as
+select d.id as definition_id, d.key, d.version, d.name, d.version_tag, d.deployment_id, d.resource, d.suspended, d.deployed_at
+  from celeriac.definition d;
+
+create view celeriac.definition_graphs as select d.id as definition_id, d.graph from celeriac.definition d;
+
+create view celeriac.resources as
+select r.deployment_id, r.name, r.content from celeriac.resource r;
+
+create view celeriac.deployments as
+select d.id as deployment_id, d.name, d.principal, d.deployed_at, d.report from celeriac.deployment d;
+
+create view celeriac.instances as
+select i.id as instance_id, i.definition_id, d.key as process_key, d.version as process_version, i.business_key, i.status, i.suspended,
+       i.started_at, i.ended_at, i.outcome, i.reason, i.principal,
+       (select count(*) from celeriac.incident n where n.instance_id = i.id and n.resolved_at is null) as incidents
+  from celeriac.instance i join celeriac.definition d on d.id = i.definition_id;
+
+create view celeriac.instance_tokens as
+select t.instance_id, t.id as number, t.uid as token_id, t.node, s.node as scope, t.scope as scope_number, t.phase, t.stuck,
+       t.undoes is not null as undoing, t.entered_at
+  from celeriac.token t join celeriac.scope s on s.instance_id = t.instance_id and s.id = t.scope;
+
+create view celeriac.instance_variables as
+select v.instance_id, v.scope as scope_number, s.node as scope, s.parent is null as root, v.name, v.type, v.value
+  from celeriac.variable v join celeriac.scope s on s.instance_id = v.instance_id and s.id = v.scope;
+
+create view celeriac.instance_waits as
+select w.instance_id, w.id as number, t.uid as token_id, w.node, w.kind, w.name, w.due_at, w.timing, w.fired, w.opened_at
+  from celeriac.event_wait w join celeriac.token t on t.instance_id = w.instance_id and t.id = w.token;
+
+create view celeriac.instance_undos as
+select u.instance_id, u.id as number, u.activity, u.handler, u.used from celeriac.undo u;
+
+create view celeriac.instance_timeline as
+select h.instance_id, h.number, h.at, h.token, h.what, h.node from celeriac.instance_history h;

@@ -23,9 +23,14 @@ SERVES_CALLERS = {
     "record_steps", "read_steps", "begin_operation", "settle_operation", "resolve_operation", "raise_incident",
     "resolve_incident", "register_compensation", "read_compensations", "settle_compensation", "finish_undo",
     "suspend_task", "send_signal", "fire_timers", "enqueue_children",
+    "start_instance", "throw_event", "throw_task",
     "put_schedule", "drop_schedule", "pause_schedule", "due_schedules", "fire_schedule",
 }  # fmt: skip
 KEEPS_KEYS = {"create_api_key", "find_api_key", "revoke_api_key"}
+MOVES_INSTANCES = {
+    "deploy_models", "load_instance", "apply_decision", "stop_instance", "suspend_instance", "set_variables", "complete_token",
+    "due_instances", "fire_event_timers", "due_starts", "fire_start",
+}  # fmt: skip
 
 
 @pytest.fixture(params=ROLES)
@@ -50,7 +55,7 @@ def test_a_role_may_call_what_serves_callers_and_no_inner_function(clerk: Clerk,
         select proname as name from pg_proc
          where pronamespace = 'celeriac'::regnamespace
            and has_function_privilege(cast(:role as name), oid, 'execute')"""
-    expected = SERVES_CALLERS | (KEEPS_KEYS if role == "celeriac_api" else set())
+    expected = SERVES_CALLERS | (KEEPS_KEYS | MOVES_INSTANCES if role == "celeriac_api" else set())
     assert names(clerk, statement, role=role) == expected
 
 
@@ -61,7 +66,7 @@ def test_a_role_may_read_views_and_touch_nothing_else(clerk: Clerk, role: str) -
              where relnamespace = 'celeriac'::regnamespace and relkind in ('r', 'p', 'v')
                and has_table_privilege(cast(:role as name), oid, '{right}')"""
         views = names(clerk, "select viewname as name from pg_views where schemaname = 'celeriac'")
-        expected = views - ({"api_keys"} if role == "celeriac_fleet" else set()) if right == "select" else set()
+        expected = views - ({"api_keys", "resources"} if role == "celeriac_fleet" else set()) if right == "select" else set()
         assert names(clerk, statement, role=role) == expected, right
     sequences = """
         select sequencename as name from pg_sequences where schemaname = 'celeriac'

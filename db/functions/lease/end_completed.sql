@@ -6,6 +6,7 @@ language plpgsql volatile as $$
 declare
     moment timestamptz := celeriac.now();
     held celeriac.queue;
+    owner record;
 begin
     delete from celeriac.queue q
      where q.task_id = end_completed.task_id
@@ -21,7 +22,11 @@ begin
        set state = 'COMPLETED', result = end_completed.result, started_at = held.leased_at, ended_at = moment,
            fencing_token = held.fencing_token, worker_id = held.lease_owner, principal = held.lease_principal,
            attempts = held.attempts, expirations = held.expirations
-     where t.id = held.task_id;
+     where t.id = held.task_id
+    returning t.instance_id, t.token_id into owner;
     perform celeriac.free_slot(held), celeriac.conclude_task(held.task_id, held.resumed);
+    if owner.instance_id is not null then
+        perform celeriac.tell_owner(owner.instance_id, owner.token_id, 'completed', jsonb_build_object('variables', end_completed.result));
+    end if;
     return (ordinal, task_id, 'COMPLETED', null, null, null, null)::celeriac.write_answer;
 end $$;

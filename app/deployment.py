@@ -1,0 +1,86 @@
+"""Deploying models: read all files, refuse all of them if one is wrong, else a new version of each process."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from app import exact_json
+from app.bpmn.options import Options
+from app.bpmn.problems import Finding
+from app.bpmn.reader import Model, read
+from app.engine import start_waits
+from app.process.graph_json import to_json
+from db.call import Json
+
+MODEL_ENDINGS: Final = (".bpmn", ".bpmn20.xml", ".xml")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One file: models are read, other files are only kept."""
+
+    name: str
+    content: bytes
+
+    @property
+    def is_model(self) -> bool:
+        return self.name.lower().endswith(MODEL_ENDINGS)
+
+
+class NotDeployable(Exception):
+    """There are errors in the files; `findings` has all, with the file of each."""
+
+    def __init__(self, findings: Sequence[tuple[str, Finding]]) -> None:
+        errors = [finding for _, finding in findings if finding.severity == "error"]
+        super().__init__(f"the model has {len(errors)} errors" if len(errors) != 1 else "the model has an error")
+        self.findings = findings
+
+
+def prepared(name: str, resources: Sequence[Resource], options: Options, now: datetime) -> dict[str, Any]:
+    """The arguments of `deploy_models`. Raises NotDeployable with every finding of every file."""
+    findings: list[tuple[str, Finding]] = []
+    definitions: list[dict[str, Any]] = []
+    for resource in resources:
+        if resource.is_model:
+            reading = read(resource.content, options)
+            findings += [(resource.name, finding) for finding in reading.report.findings]
+            definitions += [
+                _definition(model, resource, options, now) for model in reading.models if not reading.report.errors
+            ]
+    keys = [definition["key"] for definition in definitions]
+    findings += [
+        (definition["resource"], Finding("error", definition["key"], 1, "two processes of this deployment have one id"))
+        for place, definition in enumerate(definitions)
+        if definition["key"] in keys[:place]
+    ]
+    if not definitions and not findings:
+        findings.append(
+            (resources[0].name if resources else "", Finding("error", None, 1, "there is no model to deploy"))
+        )
+    if any(finding.severity == "error" for _, finding in findings):
+        raise NotDeployable(findings)
+    kept = [{"name": one.name, "content": base64.b64encode(one.content).decode()} for one in resources]
+    return {
+        "name": name,
+        "resources": Json(exact_json.dumps(kept)),
+        "definitions": Json(exact_json.dumps(definitions)),
+        "report": Json(exact_json.dumps([{"resource": file, **asdict(finding)} for file, finding in findings])),
+    }
+
+
+def _definition(model: Model, resource: Resource, options: Options, now: datetime) -> dict[str, Any]:
+    checksum = hashlib.sha256(resource.content + repr(options).encode() + model.graph.process.encode())
+    return {
+        "key": model.graph.process,
+        "name": model.graph.name,
+        "version_tag": model.version_tag,
+        "checksum": checksum.hexdigest(),
+        "resource": resource.name,
+        "graph": to_json(model.graph),
+        "starts": start_waits(model.graph, now),
+    }

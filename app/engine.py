@@ -1,0 +1,351 @@
+"""Where the token executor meets Postgres: load an instance, decide, apply; in the transaction of the caller.
+
+    fact ──► load_instance (locks it) ──► app.process.advance ──► apply_decision
+
+Whoever wrote a fact may advance at once, in the same transaction, behind a savepoint; the chore `advance` works in what
+nobody has. Advancing an instance to which nothing has happened does nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app import exact_json
+from app.cron import InvalidTiming
+from app.expressions.evaluator import evaluator
+from app.expressions.juel import Surroundings
+from app.process.advance import advance as decide
+from app.process.decision import Decision, DropTask, MakeTask, Note, RaiseIncident, ThrowSignal
+from app.process.facts import Completed, Continued, Fact, Failed, Happened, Started, Stopped, Thrown
+from app.process.graph import EventKind, Graph
+from app.process.graph_json import from_json
+from app.process.state import Phase, Run, Scope, State, Status, Subscription, Token, Wait
+from app.timers import due_at, due_next, milliseconds
+from db import call
+
+MOST_ROUNDS: Final = 100
+"""Advances of one call: what comes after is left to the chore."""
+
+_GRAPH: Final = text("select d.graph from celeriac.definition_graphs d where d.definition_id = :id")
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """What an advance came to: the status, the task types that have new work, and other instances to advance."""
+
+    instance_id: str
+    status: str
+    task_types: frozenset[str] = frozenset()
+    reached: tuple[str, ...] = ()
+
+
+def advance(connection: Connection, instance_id: str, *, skip: bool = False) -> Advanced | None:
+    """Work in all facts of an instance; None when there are none, or (`skip`) somebody else is at it."""
+    done: Advanced | None = None
+    for _ in range(MOST_ROUNDS):
+        row = call.one(connection, "load_instance", instance_id=instance_id, skip=skip)
+        loaded = _loaded(row[0])
+        if loaded is None or not loaded.has_work:
+            return done
+        graph = _graph(loaded.definition_id, connection.execute(_GRAPH, {"id": loaded.definition_id}).scalar_one)
+        decision = loaded.decide(graph)
+        reached = [
+            str(row.instance_id)
+            for signal in _signals(decision)
+            for row in call.rows(connection, "throw_event", **_event(signal))
+        ]
+        written = loaded.written(graph, decision)
+        applied = call.one(connection, "apply_decision", instance_id=instance_id, decision=call.Json(written))
+        done = _joined(done, applied, reached)
+        if applied.status in (Status.COMPLETED, Status.FAILED_COMPENSATED, Status.CANCELED):
+            return done
+        if decision.again:
+            return done  # a commit point: what comes after it is for a transaction of its own
+    return done
+
+
+async def aadvance(connection: AsyncConnection, instance_id: str, *, skip: bool = False) -> Advanced | None:
+    """`advance` on an AsyncConnection."""
+    return await connection.run_sync(lambda sync: advance(sync, instance_id, skip=skip))
+
+
+def start_waits(graph: Graph, now: datetime) -> list[dict[str, Any]]:
+    """The start events of a process that something else than a person begins, as deploy_models takes them."""
+    found = []
+    for node in graph.starts(graph.process):
+        if node.event is None or node.event.kind is EventKind.NONE:
+            continue
+        start: dict[str, Any] = {"node": node.id, "kind": str(node.event.kind)}
+        if node.event.kind is EventKind.TIMER:
+            start |= {"timing": f"{node.event.timer}:{node.event.when}"}
+            start |= {"due_at": _shown(due_at(node.event.timer or "", str(node.event.when), now))}
+        else:
+            start |= {"name": str(node.event.name)}
+        found.append(start)
+    return found
+
+
+def next_start(timing: str, opened_at: datetime, fired: int, now: datetime) -> datetime | None:
+    """When a timer start event that has just fired is due again."""
+    timer, _, when = timing.partition(":")
+    return due_next(timer, when, opened_at, fired + 1, now)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An instance as `load_instance` gave it."""
+
+    definition_id: str
+    suspended: bool
+    ended: bool
+    now: datetime
+    state: State
+    uids: Mapping[int, str]
+    opened_at: Mapping[int, datetime]
+    facts: Sequence[Fact]
+    consumed: Sequence[int]
+    surroundings: Surroundings
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.consumed) and not self.suspended and not self.ended
+
+    def decide(self, graph: Graph) -> Decision:
+        return decide(graph, self.state, self.facts, evaluator(self.surroundings))
+
+    def written(self, graph: Graph, decision: Decision) -> str:
+        """What changed, as JSON for `apply_decision`."""
+        before, after = self.state, decision.state
+        dropped = [token for token in before.tokens if token not in after.tokens]
+        variables = [
+            [scope.id, name, value]
+            for scope in after.scopes.values()
+            for name, value in scope.variables.items()
+            if scope.id not in before.scopes or before.scopes[scope.id].variables.get(name, self) is not value
+        ]
+        document = {
+            "consumed": list(self.consumed),
+            "status": str(after.status),
+            "outcome": None if after.outcome is None else str(after.outcome),
+            "number": after.number,
+            "put_scopes": [_scope(scope) for scope in _changed(before.scopes, after.scopes)],
+            "drop_scopes": [scope for scope in before.scopes if scope not in after.scopes],
+            "put_tokens": [_token(token) for token in _changed(before.tokens, after.tokens)],
+            "drop_tokens": dropped,
+            "put_variables": variables,
+            "put_waits": [self._wait(graph, wait) for wait in _changed(before.waits, after.waits)],
+            "drop_waits": [wait for wait in before.waits if wait not in after.waits],
+            "put_undos": [_undo(one) for one in _changed(before.subscriptions, after.subscriptions)],
+            "drop_undos": [one for one in before.subscriptions if one not in after.subscriptions],
+            "put_runs": [_run(run) for run in _changed(before.runs, after.runs)],
+            "drop_runs": [run for run in before.runs if run not in after.runs],
+            "make_tasks": [_task(a) for a in decision.actions if isinstance(a, MakeTask) and a.token in after.tokens],
+            "drop_tasks": [
+                self.uids[action.token]
+                for action in decision.actions
+                if isinstance(action, DropTask) and action.token in self.uids
+            ],
+            "incidents": [
+                {"token": a.token, "node": a.node, "kind": a.kind, "message": a.message}
+                for a in decision.actions
+                if isinstance(a, RaiseIncident) and a.token in after.tokens
+            ],
+            "again": list(decision.again),
+            "notes": [
+                {"what": a.what, "node": a.node, "token": a.token} for a in decision.actions if isinstance(a, Note)
+            ],
+        }
+        return exact_json.dumps(document)
+
+    def _wait(self, graph: Graph, wait: Wait) -> dict[str, Any]:
+        timing = None
+        due: datetime | None = None
+        if wait.kind is EventKind.TIMER:
+            event = graph.nodes[wait.node].event
+            assert event is not None
+            assert event.timer is not None
+            timing = wait.when
+            due = self._due(event.timer, wait)
+        return {
+            "id": wait.id, "token": wait.token, "fired": wait.fired, "kind": str(wait.kind), "node": wait.node,
+            "name": wait.name, "timing": timing, "due_at": _shown(due),
+        }  # fmt: skip
+
+    def _due(self, timer: str, wait: Wait) -> datetime | None:
+        try:
+            if wait.fired:
+                return due_next(timer, wait.when or "", self.opened_at[wait.id], wait.fired, self.now)
+            return due_at(timer, wait.when or "", self.now)
+        except InvalidTiming:
+            return None  # out of the calendar: never due
+
+
+def _loaded(text_: str | None) -> Loaded | None:
+    if text_ is None:
+        return None
+    document = exact_json.loads(text_)
+    instance = document["instance"]
+    variables: dict[int, dict[str, Any]] = {}
+    for scope, name, value in document["variables"]:
+        variables.setdefault(scope, {})[name] = value
+    tokens = document["tokens"]
+    state = State(
+        status=Status(instance["status"]),
+        number=instance["number"],
+        tokens={t["id"]: Token(**{**_without(t, "uid"), "phase": Phase(t["phase"])}) for t in tokens},
+        scopes={s["id"]: Scope(**s, variables=variables.get(s["id"], {})) for s in document["scopes"]},
+        waits={
+            w["id"]: Wait(w["id"], w["token"], w["node"], EventKind(w["kind"]), w["name"], w["timing"], w["fired"])
+            for w in document["waits"]
+        },
+        subscriptions={
+            u["id"]: Subscription(u["id"], u["activity"], u["scope"], u["handler"], u["inner_scope"], u["used"])
+            for u in document["undos"]
+        },
+        runs={r["id"]: Run(r["id"], tuple(r["pending"]), r["running"]) for r in document["runs"]},
+        outcome=None if instance["outcome"] is None else Status(instance["outcome"]),
+    )
+    numbers = {t["uid"]: t["id"] for t in tokens}
+    facts = (_fact(fact, numbers) for fact in document["facts"])
+    return Loaded(
+        definition_id=instance["definition_id"],
+        suspended=instance["suspended"],
+        ended=instance["ended_at"] is not None,
+        now=datetime.fromisoformat(document["now"]),
+        state=state,
+        uids={t["id"]: t["uid"] for t in tokens},
+        opened_at={w["id"]: datetime.fromisoformat(w["opened_at"]) for w in document["waits"]},
+        facts=[fact for fact in facts if fact is not None],
+        consumed=[fact["id"] for fact in document["facts"]],
+        surroundings=Surroundings(instance["business_key"], instance["id"], document["now"]),
+    )
+
+
+def _fact(row: Mapping[str, Any], numbers: Mapping[str, int]) -> Fact | None:
+    """A fact, or None when it is about a token that is gone."""
+    payload, kind = row["payload"], row["kind"]
+    if kind == "started":
+        return Started(payload["variables"], payload["start"])
+    if kind == "stopped":
+        return Stopped(payload["compensate"])
+    if kind == "happened":
+        return Happened(row["wait_id"], payload.get("variables") or {})
+    token = numbers.get(row["token_uid"])
+    if token is None:
+        return None
+    if kind == "completed":
+        return Completed(token, payload.get("variables") or {}, payload.get("local_variables") or {})
+    if kind == "failed":
+        return Failed(token, payload.get("message") or "the task failed")
+    if kind == "thrown":
+        return Thrown(token, payload["code"], payload.get("message"), payload.get("variables") or {})
+    return Continued(token)
+
+
+_graphs: dict[str, Graph] = {}
+
+
+def _graph(definition_id: str, read: Any) -> Graph:
+    """The graph of a definition, which never changes: read once a process."""
+    if definition_id not in _graphs:
+        if len(_graphs) >= 1000:
+            _graphs.clear()
+        _graphs[definition_id] = from_json(exact_json.loads(read()))
+    return _graphs[definition_id]
+
+
+def _signals(decision: Decision) -> list[ThrowSignal]:
+    return [action for action in decision.actions if isinstance(action, ThrowSignal)]
+
+
+def _event(signal: ThrowSignal) -> dict[str, Any]:
+    return {
+        "kind": "signal",
+        "name": signal.name,
+        "variables": call.Json(exact_json.dumps(dict(signal.variables))),
+    }
+
+
+def _joined(done: Advanced | None, applied: Any, reached: Sequence[str]) -> Advanced:
+    before = done or Advanced(str(applied.instance_id), applied.status)
+    return replace(
+        before,
+        status=applied.status,
+        task_types=before.task_types | frozenset(applied.task_types),
+        reached=(*before.reached, *(one for one in reached if one != before.instance_id)),
+    )
+
+
+def _changed(before: Mapping[int, Any], after: Mapping[int, Any]) -> list[Any]:
+    return [value for key, value in after.items() if before.get(key) is not value]
+
+
+def _scope(scope: Scope) -> dict[str, Any]:
+    return {
+        "id": scope.id, "parent": scope.parent, "host": scope.host, "alive": scope.alive, "ended": scope.ended,
+        "node": scope.node,
+    }  # fmt: skip
+
+
+def _token(token: Token) -> dict[str, Any]:
+    return {
+        "id": token.id, "scope": token.scope, "undoes": token.undoes, "run": token.run, "stuck": token.stuck,
+        "phase": str(token.phase), "node": token.node, "via": token.via, "variables": dict(token.variables),
+    }  # fmt: skip
+
+
+def _undo(one: Subscription) -> dict[str, Any]:
+    return {
+        "id": one.id, "scope": one.scope, "inner_scope": one.inner, "used": one.used, "activity": one.activity,
+        "handler": one.handler,
+    }  # fmt: skip
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {"id": run.id, "running": run.running, "pending": list(run.pending)}
+
+
+def _task(action: MakeTask) -> dict[str, Any]:
+    asked: dict[str, Any] = {
+        "token": action.token, "task_type": action.topic, "variables": dict(action.variables), "again": action.again,
+    }  # fmt: skip
+    if action.priority is not None:
+        asked["priority"] = max(action.priority, 0)
+    if action.retry is not None:
+        asked |= retries_of(action.retry)
+    return asked
+
+
+def retries_of(text_: str) -> dict[str, Any]:
+    """`5`, `R5/PT10M` or `PT1M,PT5M` as a task's retries and back-off; nothing for what is none of these."""
+    if text_.isdecimal():
+        return {"retries": max(int(text_), 1)}
+    count, _, rest = text_.strip().partition("/")
+    try:
+        if re.fullmatch(r"R\d{1,6}", count):
+            rest_ms = milliseconds(rest)
+            return {"retries": max(int(count[1:]), 1), "policy": _backoff(rest_ms, rest_ms, 1)}
+        waits = [milliseconds(part.strip()) for part in text_.split(",")]
+    except InvalidTiming:
+        return {}
+    growth = (waits[-1] / max(waits[0], 1)) ** (1 / max(len(waits) - 1, 1))
+    return {"retries": len(waits) + 1, "policy": _backoff(waits[0], max(waits), min(max(growth, 1.0), 100.0))}
+
+
+def _backoff(first_ms: int, cap_ms: int, factor: float) -> dict[str, Any]:
+    return {"backoff_first_ms": first_ms, "backoff_cap_ms": cap_ms, "backoff_factor": factor, "backoff_jitter": 0}
+
+
+def _shown(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def _without(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key != name}

@@ -1,0 +1,95 @@
+"""Graphs as JSON and back, exactly: what a definition keeps. What has its default is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from typing import Any
+
+from app.process.graph import Assignment, Event, EventKind, Expression, Flow, Graph, Kind, Node, Script, Value, Work
+
+EXPRESSION = "$"
+"""The one key that marks an expression among maps: [text, language]."""
+
+
+def to_json(graph: Graph) -> dict[str, Any]:
+    """A graph as JSON."""
+    return {
+        "process": graph.process,
+        "name": graph.name,
+        "parallel_compensation": graph.parallel_compensation,
+        "counting_joins": graph.counting_joins,
+        "nodes": [_shown(node) for node in graph.nodes.values()],
+        "flows": [_shown(flow) for flow in graph.flows.values()],
+    }
+
+
+def from_json(document: Mapping[str, Any]) -> Graph:
+    """The graph that `to_json` made."""
+    nodes = [_node(node) for node in document["nodes"]]
+    flows = [Flow(**{**flow, "condition": _expression(flow.get("condition"))}) for flow in document["flows"]]
+    return Graph(
+        document["process"],
+        {node.id: node for node in nodes},
+        {flow.id: flow for flow in flows},
+        document["name"],
+        document["parallel_compensation"],
+        document["counting_joins"],
+    )
+
+
+def _shown(thing: Any) -> Any:
+    """A dataclass, an expression, or what is made of them."""
+    if isinstance(thing, Expression):
+        return {EXPRESSION: [thing.text, thing.language]}
+    if isinstance(thing, str | int | float | bool | None):
+        return str(thing) if isinstance(thing, Kind | EventKind) else thing
+    if isinstance(thing, Mapping):
+        return {name: _shown(value) for name, value in thing.items()}
+    if isinstance(thing, Sequence):
+        return [_shown(value) for value in thing]
+    kept = ((field, getattr(thing, field.name)) for field in fields(thing))
+    return {field.name: _shown(value) for field, value in kept if value != _default(field)}
+
+
+def _default(field: Any) -> Any:
+    if field.default is not MISSING:
+        return field.default
+    return field.default_factory() if field.default_factory is not MISSING else MISSING
+
+
+def _node(document: Mapping[str, Any]) -> Node:
+    parts: dict[str, Any] = dict(document)
+    parts["kind"] = Kind(parts["kind"])
+    if "event" in parts:
+        event = parts["event"]
+        texts = {name: _expression(event[name]) for name in ("name", "when") if name in event}
+        parts["event"] = Event(**{**event, **texts, "kind": EventKind(event["kind"])})
+    if "work" in parts:
+        work = parts["work"]
+        texts = {name: _expression(work[name]) for name in ("topic", "priority", "retry") if name in work}
+        parts["work"] = Work(**{**work, **texts})
+    if "script" in parts:
+        script = parts["script"]
+        parts["script"] = Script(_as_expression(script["expression"]), script.get("result_variable"))
+    for name in ("inputs", "outputs"):
+        if name in parts:
+            parts[name] = tuple(Assignment(one["name"], _value(one["value"])) for one in parts[name])
+    return Node(**parts)
+
+
+def _expression(value: Any) -> Any:
+    """An expression, or the constant that stands in its place."""
+    return _as_expression(value) if isinstance(value, Mapping) else value
+
+
+def _as_expression(value: Mapping[str, Any]) -> Expression:
+    return Expression(*value[EXPRESSION])
+
+
+def _value(value: Any) -> Value:
+    if isinstance(value, Mapping):
+        if value.keys() == {EXPRESSION}:
+            return _as_expression(value)
+        return {name: _value(inner) for name, inner in value.items()}
+    return [_value(inner) for inner in value] if isinstance(value, list) else value

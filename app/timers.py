@@ -1,0 +1,73 @@
+"""When the timers of processes are due: dates, durations and cycles of ISO 8601, and cron. Pure.
+
+A date without a zone is in UTC. A cycle counts from when it was opened (or from its own start): the n-th time is the
+start plus n periods, so the 31st comes back after February.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from app.cron import Cron, Every, InvalidTiming, Period, read_cron, read_zone
+from app.process.timing import DURATION
+
+UTC_ZONE: Final = read_zone("UTC")
+
+
+def due_at(timer: str, text: str, opened_at: datetime, fired: int = 0) -> datetime | None:
+    """When a `date`, `duration` or `cycle` is due after it has fired so many times; None: never again.
+
+    Raises InvalidTiming for what is no such time.
+    """
+    if timer == "date" or (timer == "duration" and not text.startswith("P")):
+        return _moment(text) if fired == 0 else None
+    if timer == "duration":
+        return Every(Period.read(text), opened_at, UTC_ZONE).slot(1) if fired == 0 else None
+    if text.startswith("R"):
+        return _repeated(text, opened_at, fired)
+    # Six fields are Camunda's: seconds first, and ? for "whatever".
+    cron = Cron(read_cron(text.replace("?", "*")), UTC_ZONE)
+    slot: datetime | None = opened_at
+    for _ in range(fired + 1):
+        slot = None if slot is None else cron.after(slot)
+    return slot
+
+
+def due_next(timer: str, text: str, opened_at: datetime, fired: int, now: datetime) -> datetime | None:
+    """When a cycle is due again. What was missed while nobody looked is not made up for: the next slot lies ahead."""
+    following = due_at(timer, text, opened_at, fired)
+    if following is None or following > now or timer != "cycle":
+        return following
+    if not text.startswith("R"):
+        return Cron(read_cron(text.replace("?", "*")), UTC_ZONE).after(now)
+    while following is not None and following <= now:
+        fired += 1
+        following = due_at(timer, text, opened_at, fired)
+    return following
+
+
+def milliseconds(text: str) -> int:
+    """A duration as ms, months taken as 30 days. Raises InvalidTiming."""
+    period = Period.read(text)
+    return round(((30 * period.months + period.days) * timedelta(days=1) + period.time).total_seconds() * 1000)
+
+
+def _repeated(text: str, opened_at: datetime, fired: int) -> datetime | None:
+    count, _, rest = text[1:].partition("/")
+    first, _, second = rest.partition("/")
+    if count and fired >= int(count):
+        return None
+    if DURATION.fullmatch(first):
+        slot = Every(Period.read(first), opened_at, UTC_ZONE).slot(fired + 1)
+        return None if slot is not None and second and slot > _moment(second) else slot
+    return Every(Period.read(second), _moment(first), UTC_ZONE).slot(fired)
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(re.sub(r"([+-]\d{2})(\d{2})$", r"\1:\2", text))
+    except ValueError:
+        raise InvalidTiming("timer", "a date of a timer must be of ISO 8601") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,29 @@
+-- take_kept_events: events that were kept and that the new waits of an instance are for: each becomes a fact, a message once.
+create or replace function celeriac.take_kept_events(instance_id uuid, wait_ids integer[]) returns integer
+language plpgsql volatile as $$
+#variable_conflict use_column
+declare
+    moment timestamptz := celeriac.now();
+    opened celeriac.event_wait;
+    kept celeriac.kept_event;
+    taken integer := 0;
+begin
+    for opened in select w.* from celeriac.event_wait w
+                   where w.instance_id = take_kept_events.instance_id and w.id = any (wait_ids) and w.name is not null
+                   order by w.kind, w.name loop
+        perform pg_advisory_xact_lock(celeriac.event_lock(opened.kind, opened.name));
+        for kept in select k.* from celeriac.kept_event k
+                     where k.kind = opened.kind and k.name = opened.name and k.expires_at > moment order by k.id for update loop
+            if exists (select from celeriac.fitting_waits(kept.kind, kept.name, kept.business_key, kept.correlation, opened.instance_id) f
+                        where f.wait_id = opened.id) then
+                perform celeriac.tell_instance(opened.instance_id, 'happened', null, jsonb_build_object('variables', kept.variables), opened.id);
+                taken := taken + 1;
+                if kept.kind = 'message' then
+                    delete from celeriac.kept_event k where k.id = kept.id;
+                end if;
+                exit;
+            end if;
+        end loop;
+    end loop;
+    return taken;
+end $$;

@@ -1,0 +1,44 @@
+-- apply_decision: ACTIVE | COMPENSATING -> what the token executor has decided. The caller has loaded, and so locked, the
+-- instance in this transaction, and nobody else writes these rows. Each part of `decision` is what changed:
+-- put_… rows as they are now, drop_… ids that are gone.
+create or replace function celeriac.apply_decision(instance_id uuid, decision jsonb)
+returns setof celeriac.applied_decision
+language plpgsql security definer set search_path = celeriac, pg_temp
+set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
+#variable_conflict use_column
+declare
+    moment timestamptz := celeriac.now();
+    held celeriac.instance;
+    made text[] := '{}';
+    kept integer;
+begin
+    select i.* into held from celeriac.instance i where i.id = apply_decision.instance_id for update;
+    if not found or held.ended_at is not null then
+        perform celeriac.refuse('already_ended', 'the instance has ended');
+    end if;
+    delete from celeriac.fact f where f.instance_id = held.id
+       and f.id = any (array(select jsonb_array_elements_text(decision -> 'consumed')::bigint));
+    perform celeriac.put_places(held.id, decision, moment), celeriac.put_waits(held.id, decision, moment),
+            celeriac.put_undos(held.id, decision);
+    kept := celeriac.take_kept_events(held.id, array(select (w ->> 'id')::integer from jsonb_array_elements(decision -> 'put_waits') w));
+    perform celeriac.drop_tasks(held, decision -> 'drop_tasks');
+    if jsonb_array_length(decision -> 'make_tasks') > 0 then
+        made := celeriac.make_tasks(held, decision -> 'make_tasks');
+    end if;
+    perform celeriac.raise_model_incidents(held.id, decision -> 'incidents', moment);
+    insert into celeriac.instance_history (instance_id, at, token, what, node)
+    select held.id, moment, (n ->> 'token')::integer, n ->> 'what', n ->> 'node'
+      from jsonb_array_elements(decision -> 'notes') with ordinality n (n, place) order by place;
+    -- A commit point: what comes after it is for a transaction of its own.
+    insert into celeriac.fact (instance_id, at, kind, token_uid)
+    select held.id, moment, 'continued', t.uid from jsonb_array_elements_text(decision -> 'again') a
+      join celeriac.token t on t.instance_id = held.id and t.id = a::integer;
+    update celeriac.instance i
+       set number = (decision ->> 'number')::integer, status = decision ->> 'status', outcome = decision ->> 'outcome',
+           ended_at = case when decision ->> 'status' in ('COMPLETED', 'FAILED_COMPENSATED', 'CANCELED') then moment end
+     where i.id = held.id;
+    if decision ->> 'status' in ('COMPLETED', 'FAILED_COMPENSATED', 'CANCELED') then
+        perform celeriac.conclude_instance(held.id, moment);
+    end if;
+    return query select held.id, decision ->> 'status', made, kept;
+end $$;

@@ -1,0 +1,24 @@
+-- complete_token: a fact for a token that a person or a program works for by its id: done (a user task, a receive task), or to
+-- be tried again after an incident (`again`). Refuses: a token that is gone.
+create or replace function celeriac.complete_token(
+    token_uid uuid, variables jsonb default '{}', again boolean default false, principal text default null)
+returns setof celeriac.started_instance
+language plpgsql security definer set search_path = celeriac, pg_temp
+set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
+#variable_conflict use_column
+declare
+    at celeriac.token;
+begin
+    perform celeriac.read_variables(jsonb_build_object('variables', complete_token.variables), 'token');
+    select t.* into at from celeriac.token t where t.uid = complete_token.token_uid;
+    if not found then
+        perform celeriac.refuse('not_found', 'there is no such token');
+    elsif again and not at.stuck then
+        perform celeriac.refuse('invalid', 'the token has no incident', 'token_id');
+    elsif not again and exists (select from celeriac.task k where k.token_id = at.uid) then
+        perform celeriac.refuse('invalid', 'the token has a task, which a worker completes', 'token_id');
+    end if;
+    perform celeriac.tell_instance(at.instance_id, case when again then 'continued' else 'completed' end, at.uid,
+                jsonb_build_object('variables', complete_token.variables));
+    return query select at.instance_id, true;
+end $$;

@@ -1,0 +1,40 @@
+-- start_instance: nothing -> ACTIVE: an instance with its first fact; the engine advances it, at once or later.
+-- Refuses: not_found; invalid (a suspended definition). The same idempotency key of the same principal: the first instance.
+create or replace function celeriac.start_instance(
+    definition_id uuid, variables jsonb default '{}', business_key text default null, node text default null,
+    idempotency_key text default null, principal text default null)
+returns setof celeriac.started_instance
+language plpgsql security definer set search_path = celeriac, pg_temp
+set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
+#variable_conflict use_column
+declare
+    moment timestamptz := celeriac.now();
+    me text := coalesce(start_instance.principal, session_user);
+    fresh uuid := celeriac.uuid_v7(moment);
+    deployed celeriac.definition;
+begin
+    if start_instance.business_key is not null then
+        perform celeriac.check_name(start_instance.business_key, 'business_key');
+    end if;
+    if start_instance.idempotency_key is not null then
+        perform celeriac.check_name(start_instance.idempotency_key, 'idempotency_key');
+    end if;
+    perform celeriac.read_variables(jsonb_build_object('variables', start_instance.variables), 'instance');
+    select d.* into deployed from celeriac.definition d where d.id = start_instance.definition_id;
+    if not found then
+        perform celeriac.refuse('not_found', 'there is no such process definition');
+    elsif deployed.suspended then
+        perform celeriac.refuse('invalid', 'the process definition is suspended', 'definition_id');
+    end if;
+    insert into celeriac.instance (id, definition_id, started_at, business_key, idempotency_key, principal)
+    values (fresh, deployed.id, moment, start_instance.business_key, start_instance.idempotency_key, me)
+        on conflict (principal, idempotency_key) where idempotency_key is not null do nothing;
+    if not found then
+        return query select i.id, false from celeriac.instance i
+                      where i.principal = me and i.idempotency_key = start_instance.idempotency_key;
+        return;
+    end if;
+    perform celeriac.tell_instance(fresh, 'started', null,
+                jsonb_build_object('variables', start_instance.variables, 'start', start_instance.node));
+    return query select fresh, true;
+end $$;

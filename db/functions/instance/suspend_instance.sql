@@ -1,0 +1,14 @@
+-- suspend_instance: an open instance stands still: what happens to it is kept, and worked in when it is resumed.
+create or replace function celeriac.suspend_instance(instance_id uuid, suspended boolean, principal text default null)
+returns setof celeriac.started_instance
+language plpgsql security definer set search_path = celeriac, pg_temp
+set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
+#variable_conflict use_column
+begin
+    update celeriac.instance i set suspended = suspend_instance.suspended
+     where i.id = suspend_instance.instance_id and i.ended_at is null;
+    if not found then
+        perform celeriac.refuse('not_found', 'there is no such open instance');
+    end if;
+    return query select suspend_instance.instance_id, suspend_instance.suspended;
+end $$;
