@@ -95,8 +95,8 @@ class Desk:
     def throw(self, topic: str, code: str, **variables: Any) -> None:
         row = self.fetch(topic)
         call.one(
-            self.conn, "throw_task", task_id=row.task_id, worker_id="w", fencing_token=row.fencing_token, error_code=code,
-            error_message="said so", variables=call.Json(json.dumps(variables)),
+            self.conn, "throw_task", task_id=row.task_id, worker_id="w", fencing_token=row.fencing_token,
+            error_code=code, error_message="said so", variables=call.Json(json.dumps(variables)),
         )  # fmt: skip
         self.advance(str(row.instance_id))
 
