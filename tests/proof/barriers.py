@@ -5,7 +5,7 @@ the gate, opens it. Product code knows nothing of it; only the test database is 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from sqlalchemy import Connection
 
@@ -32,8 +32,11 @@ STATEMENT_END = re.compile(r"('(?:[^']|'')*'|--[^\n]*)|;")
 FUNCTION = re.compile(
     r"(language plpgsql(?: volatile)?(?: security definer)?\b.*?\$\$.*?\nbegin\n)(.*?)(\nend \$\$;)", re.DOTALL
 )
-TABLE = re.compile(r"celeriac\.(task|queue|idempotency|history|outbox|stream|fair_share|chore|ring|write_history)\b")
-STOPPED = {"chore", "lease", "outbox", "task"}
+TABLE = re.compile(
+    r"celeriac\.(task|queue|idempotency|history|outbox|stream|fair_share|chore|ring|write_history"
+    r"|step|operation|compensation|saga|incident|waiting|wait)\b"
+)
+STOPPED = frozenset({"chore", "lease", "outbox", "task"})
 
 
 def with_barriers(script: str) -> str:
@@ -51,10 +54,10 @@ def _stopped(body: str) -> str:
     return "".join(parts) + body[begun:]
 
 
-def install_barriers(connection: Connection, changed: Mapping[str, str]) -> None:
-    """Loads the functions that touch tables anew, with barriers; `changed` has other texts for some, by name."""
+def install_barriers(connection: Connection, changed: Mapping[str, str], stopped: Collection[str] = STOPPED) -> None:
+    """Loads functions of these folders that touch tables anew, with barriers; `changed` has other texts for some."""
     install(connection, BARRIER)
     for file in sorted(FUNCTIONS.rglob("*.sql")):
         script = changed.get(file.stem) or file.read_text(encoding="utf-8")
-        if file.parent.name in STOPPED and with_barriers(script) != script:
+        if file.parent.name in stopped and with_barriers(script) != script:
             install(connection, with_barriers(script))

@@ -18,6 +18,10 @@ OUTCOME = {
     "idempotency": "select * from celeriac.idempotency",
     "history": "select * from celeriac.history",
     "outbox": "select channel, key, payload, due_at, attempts, parked_at, error from celeriac.outbox",
+    **{
+        table: f"select * from celeriac.{table}"
+        for table in ("step", "operation", "compensation", "saga", "incident", "waiting", "wait")
+    },
 }
 FIRST_TOKEN = 7_000_000_001
 # What a starting state leaves is below; restarted with every play.
@@ -137,10 +141,11 @@ class Stage:
         left = [
             f"{table} {tuple(row)}" for table, query in OUTCOME.items() for row in self.watcher.exec_driver_sql(query)
         ]
-        return _by_order(str(answers[0]), str(answers[1]), left)
+        return by_order(str(answers[0]), str(answers[1]), left)
 
 
-def _by_order(first: str, second: str, left: list[str]) -> Outcome:
+def by_order(first: str, second: str, left: list[str]) -> Outcome:
+    """An outcome with its new ids and tokens named in the order in which they show."""
     """Ids are new in every run, and so are the tokens drawn in it: they are named in the order in which they show."""
     in_order = [first, second, *sorted(left, key=lambda line: NEW_TOKEN.sub("", line))]
     names = {

@@ -89,6 +89,38 @@ class Makers:
             one(self.connection, "fail_task", task_id=task_id, worker_id="w1", principal="p", error="", retries=0)
         return start
 
+    def going_to_rest(self) -> Start:
+        """Held by who logged in, as a fleet holds it; so are those of the states below."""
+        row = one(self.connection, "enqueue_tasks", tasks=json_list([{"task_type": TYPE}]))
+        self._fetch(60_000, principal=None)
+        return Start([str(row.task_id)], [FIRST_TOKEN])
+
+    def resting(self, timeout_ms: int = 60_000) -> Start:
+        start = self.going_to_rest()
+        self._suspend(start, {"kind": "signal", "name": "go", "topic": "go", "timeout_ms": timeout_ms, "branch": "1.0"})
+        return start
+
+    def resting_too_long(self) -> Start:
+        return self.resting(timeout_ms=1000)
+
+    def parent_going_to_rest(self) -> Start:
+        """It holds one child, which is held as well."""
+        start = self.going_to_rest()
+        held = {"task_id": start.ids[0], "worker_id": "w1", "fencing_token": FIRST_TOKEN}
+        tasks = json_list([{"task_type": TYPE}])
+        child = one(self.connection, "enqueue_children", **held, branch="", ordinal=1, name="children", tasks=tasks)
+        self._fetch(60_000, principal=None)
+        return Start([start.ids[0], str(child.task_id)], [FIRST_TOKEN, FIRST_TOKEN + 1])
+
+    def parent_resting(self) -> Start:
+        start = self.parent_going_to_rest()
+        self._suspend(
+            start,
+            {"kind": "signal", "name": "go", "topic": "go", "branch": "1.0"},
+            {"kind": "task", "name": "c", "child_id": start.ids[1], "branch": "1.2"},
+        )
+        return start
+
     def ring_taken(self) -> Start:
         """Taken long ago and never settled, so it is due again."""
         start = self.ready()
@@ -105,12 +137,16 @@ class Makers:
         self.ready()
         return self.ready(idempotency_key="l")
 
-    def _fetch(self, lease_ms: int) -> None:
+    def _suspend(self, start: Start, *waits: dict[str, Any]) -> None:
+        held = {"task_id": start.ids[0], "worker_id": "w1", "fencing_token": FIRST_TOKEN}
+        one(self.connection, "suspend_task", **held, waits=json_list([wait | {"ordinal": 1} for wait in waits]))
+
+    def _fetch(self, lease_ms: int, principal: str | None = "p") -> None:
         one(
             self.connection,
             "fetch_tasks",
             worker_id="w1",
-            principal="p",
+            principal=principal,
             task_types=[TYPE],
             max_tasks=1,
             lock_duration_ms=lease_ms,
@@ -134,9 +170,10 @@ class Makers:
 class Starts:
     """Keeps each state under its name; `put_back` makes the database what it was then."""
 
-    def __init__(self, connection: Connection, clock: Clock) -> None:
+    def __init__(self, connection: Connection, clock: Clock, makers: type[Makers] = Makers) -> None:
         self.connection = connection
         self.clock = clock
+        self.makers = makers
         self.made: dict[str, Start] = {}
         self.tables = state_tables(connection)
         connection.execute(text("create schema proof"))
@@ -148,7 +185,7 @@ class Starts:
         if name not in self.made:
             self._empty()
             self.clock.advance(-10)
-            maker: Callable[[], Start] = getattr(Makers(self.connection), name)
+            maker: Callable[[], Start] = getattr(self.makers(self.connection), name)
             self.made[name] = maker()
             self.clock.advance(10)
             for table in self.tables:

@@ -8,7 +8,7 @@ at its barriers even where one of the two changes nothing.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pytest
@@ -16,10 +16,10 @@ import pytest
 from db.call import json_list
 from db.engine import sync_engine
 from tests.clock import Clock
-from tests.proof.barriers import install_barriers
+from tests.proof.barriers import STOPPED, install_barriers
 from tests.proof.sessions import Call, Outcome, Stage
 from tests.proof.shipped import RAISES_A_FLOOR, replaced, shipped
-from tests.proof.starts import TYPE, Start, Starts
+from tests.proof.starts import TYPE, Makers, Start, Starts
 
 WHOLE = bool(os.environ.get("PROOF_WHOLE"))
 STATES = (
@@ -76,14 +76,14 @@ NAMES = list(calls(Start([""], [0])))
 class Theatre:
     """Plays two calls from a state in every order, and remembers what the serial orders came to."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, makers: type[Makers] = Makers, stopped: Collection[str] = STOPPED) -> None:
         self.engine = sync_engine(url, pool_size=4)
         self.stage = Stage(self.engine)
         self.keeper = self.engine.connect()
-        self.starts = Starts(self.keeper, Clock(self.keeper))
+        self.starts = Starts(self.keeper, Clock(self.keeper), makers)
         # A claim that met many dead rows would raise a floor, which is chance and not a transition.
         never = replaced(shipped("claim_ready"), RAISES_A_FLOOR, "null;")
-        install_barriers(self.keeper, {"claim_ready": never})
+        install_barriers(self.keeper, {"claim_ready": never}, stopped)
         self._serial: dict[tuple[str, str, str], list[Outcome]] = {}
         self._untouched: dict[str, Outcome] = {}
         self._places: dict[tuple[str, str], int] = {}
@@ -136,21 +136,21 @@ class Theatre:
             self._places[state, call.name] = self.stage.places(call)
         return self._places[state, call.name]
 
-    def plays(self, state: str, first: Call, second: Call) -> Iterator[tuple[str, Outcome]]:
+    def plays(self, state: str, first: Call, second: Call, barriers: bool = True) -> Iterator[tuple[str, Outcome]]:
         self.starts.put_back(state)
         yield "uncommitted", self.stage.outcome(self.stage.second_while_first_is_uncommitted(first, second))
         # A call that changes nothing where it stands is worth its many plays only when there is time.
-        both = self.changes_something(state, first) and self.changes_something(state, second)
+        both = barriers and self.changes_something(state, first) and self.changes_something(state, second)
         for place in range(1, self.places(state, first) + 1 if both or WHOLE else 1):
             self.starts.put_back(state)
             yield f"at {place}", self.stage.outcome(self.stage.second_at_a_barrier_of_first(first, second, place))
 
-    def strange(self, state: str, first: Call, second: Call) -> list[str]:
-        """The plays whose outcome is none of the allowed ones."""
+    def strange(self, state: str, first: Call, second: Call, barriers: bool = True) -> list[str]:
+        """The plays whose outcome is none of the allowed ones; without `barriers`, of the uncommitted one alone."""
         allowed = self.allowed(state, first, second)
         return [
             f"{first}, then {second} {when}:\n  {outcome}\n  instead of\n" + "\n".join(f"  {one}" for one in allowed)
-            for when, outcome in self.plays(state, first, second)
+            for when, outcome in self.plays(state, first, second, barriers)
             if outcome not in allowed
         ]
 

@@ -22,9 +22,14 @@ begin
     elsif raise_incident.name is not null then
         perform celeriac.check_name(raise_incident.name, 'name');
     end if;
-    incident_id := (celeriac.past_incident(raise_incident.task_id, raise_incident.worker_id, raise_incident.fencing_token)).id;
-    if incident_id is null then
-        held := celeriac.hold_lease(raise_incident.task_id, raise_incident.worker_id, raise_incident.fencing_token);
+    held := celeriac.try_lease(raise_incident.task_id, raise_incident.worker_id, raise_incident.fencing_token);
+    if held.task_id is null then
+        incident_id := (celeriac.past_incident(raise_incident.task_id, raise_incident.worker_id, raise_incident.fencing_token)).id;
+        if incident_id is null then
+            perform celeriac.refuse_write(raise_incident.task_id, raise_incident.worker_id, raise_incident.fencing_token,
+                                          session_user, null);
+        end if;
+    else
         if raise_incident.kind = 'undo_failed' then
             perform celeriac.note_undo_error(held, raise_incident.ordinal, why);
         end if;

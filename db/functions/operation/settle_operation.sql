@@ -20,13 +20,18 @@ begin
         perform celeriac.refuse('invalid', 'outcome must be DONE, NOT_DONE, FAILED, ERRED or UNKNOWN', 'outcome');
     elsif came is not null and settle_operation.outcome <> 'DONE' then
         perform celeriac.refuse('invalid', 'only what is DONE has a result', 'result');
-    elsif settle_operation.outcome = 'UNKNOWN'
-          and (celeriac.past_incident(settle_operation.task_id, settle_operation.worker_id, settle_operation.fencing_token)).operation_id
-              = settle_operation.operation_id then
+    end if;
+    held := celeriac.try_lease(settle_operation.task_id, settle_operation.worker_id, settle_operation.fencing_token);
+    if held.task_id is null then
+        -- The lease ends with UNKNOWN: its repeat comes without one.
+        if settle_operation.outcome is distinct from 'UNKNOWN' or settle_operation.operation_id is distinct from (celeriac.past_incident(
+               settle_operation.task_id, settle_operation.worker_id, settle_operation.fencing_token)).operation_id then
+            perform celeriac.refuse_write(settle_operation.task_id, settle_operation.worker_id, settle_operation.fencing_token,
+                                          session_user, null);
+        end if;
         return query select settle_operation.operation_id, 'UNKNOWN';
         return;
     end if;
-    held := celeriac.hold_lease(settle_operation.task_id, settle_operation.worker_id, settle_operation.fencing_token);
     select o.* into op from celeriac.operation o
      where o.id = settle_operation.operation_id and o.task_id = settle_operation.task_id;
     if not found then

@@ -6,16 +6,20 @@ language plpgsql security definer set search_path = celeriac, pg_temp
 set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
-    before celeriac.history := celeriac.past_write(task_id, 'undone', worker_id, fencing_token, session_user, null);
+    before celeriac.history;
     held celeriac.queue;
     undo celeriac.compensation;
 begin
     perform celeriac.check_name(finish_undo.worker_id, 'worker_id');
-    if before.task_id is not null then
+    held := celeriac.try_lease(finish_undo.task_id, finish_undo.worker_id, finish_undo.fencing_token);
+    if held.task_id is null then
+        before := celeriac.past_write(finish_undo.task_id, 'undone', finish_undo.worker_id, finish_undo.fencing_token, session_user, null);
+        if before.task_id is null then
+            perform celeriac.refuse_write(finish_undo.task_id, finish_undo.worker_id, finish_undo.fencing_token, session_user, null);
+        end if;
         return query select before.task_id, before.detail ->> 'state';
         return;
     end if;
-    held := celeriac.hold_lease(finish_undo.task_id, finish_undo.worker_id, finish_undo.fencing_token);
     undo := celeriac.next_undo(held.task_id);
     if not held.undoing then
         perform celeriac.refuse('invalid', 'the task is not being undone', 'task_id');

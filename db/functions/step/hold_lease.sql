@@ -3,15 +3,9 @@
 create or replace function celeriac.hold_lease(task_id uuid, worker_id text, fencing_token bigint) returns celeriac.queue
 language plpgsql volatile as $$
 declare
-    held celeriac.queue;
+    held celeriac.queue := celeriac.try_lease(task_id, worker_id, fencing_token);
 begin
-    select q.* into held from celeriac.queue q
-     where q.task_id = hold_lease.task_id
-       and q.state = 'LOCKED' and q.lease_expires_at > celeriac.now()
-       and q.lease_owner = hold_lease.worker_id and q.lease_principal = session_user
-       and q.fencing_token = hold_lease.fencing_token
-       for update;
-    if not found then
+    if held.task_id is null then
         perform celeriac.refuse_write(hold_lease.task_id, hold_lease.worker_id, hold_lease.fencing_token, session_user, null);
     end if;
     return held;
