@@ -1,16 +1,47 @@
-"""`celeriac signals`: tell waiting tasks something."""
+"""`celeriac signals`: tell waiting tasks something, and see what nobody has taken yet."""
 
 from typing import Annotated
+from uuid import UUID
 
 import typer
 
-from app.cli.database import connection
+from app.cli.database import connection, select
 from app.cli.options import Json, json_option
-from app.cli.output import document, remark
+from app.cli.output import decoded, document, remark, table
 
-group = typer.Typer(help="Send signals to tasks that wait for them.", no_args_is_help=True)
+group = typer.Typer(help="Send signals to tasks that wait for them, look at those that are kept.", no_args_is_help=True)
 
 WEEK_MS = 604_800_000
+
+
+@group.command("list")
+def list_signals(
+    topic: Annotated[str | None, typer.Option(help="Only of this topic.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only with this key.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also those that were taken or have expired.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Signals on one page.")] = 50,
+    cursor: Annotated[UUID | None, typer.Option(help="Where the last page ended (its next_cursor).")] = None,
+    as_json: Json = False,
+) -> None:
+    """List signals, newest first. Those kept for somebody who does not wait yet, unless --all says otherwise."""
+    wanted = {"topic = :topic": topic, "key = :key": key, "signal_id < :cursor": cursor}
+    conditions = [condition for condition, value in wanted.items() if value is not None]
+    conditions += [] if every else ["taken_at is null and expires_at > celeriac.now()"]
+    # Nothing in it comes from outside.
+    asked = (
+        f"select * from celeriac.signals where {' and '.join(conditions) or 'true'} order by signal_id desc limit :rows"  # noqa: S608
+    )
+    with connection() as conn:
+        rows = select(conn, asked, topic=topic, key=key, cursor=cursor, rows=limit + 1)
+    found = [row | {"payload": decoded(row["payload"])} for row in rows]
+    next_cursor = found[limit - 1]["signal_id"] if len(found) > limit else None
+    if as_json:
+        document({"signals": found[:limit], "next_cursor": next_cursor})
+        return
+    columns = ["signal_id", "topic", "key", "broadcast", "sender", "sent_at", "expires_at", "taken_by", "payload"]
+    table(columns, found[:limit], "no signal")
+    if next_cursor:
+        remark(f"more: --cursor {next_cursor}")
 
 
 @group.command("send")

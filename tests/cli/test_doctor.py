@@ -344,7 +344,8 @@ BROKEN |= {
     "waiting_is_for_something": """
         insert into celeriac.waiting (task_id, since, turn_at, version, priority, payload_bytes, retries, attempts,
                                       expirations, undoing, task_type, fencing_token)
-        select task_id, run_at, turn_at, version, priority, payload_bytes, retries, attempts, expirations, false, task_type, 1
+        select task_id, run_at, turn_at, version, priority, payload_bytes, retries, attempts,
+               expirations, false, task_type, 1
           from celeriac.queue limit 1
     """,
     "only_waiting_can_be_woken": """

@@ -36,6 +36,28 @@ def test_a_signal_can_be_a_broadcast_and_is_sent_once_by_its_id(celeriac: Celeri
     assert "idempotency_conflict" in other.err
 
 
+def test_signals_that_nobody_has_taken_are_listed(celeriac: Celeriac, conn: Connection) -> None:
+    new_held(conn).wait_for("paid")
+    for topic, key in (("paid", "a"), ("paid", "b"), ("open", "a")):
+        celeriac("signals", "send", topic, "--key", key, "--payload", '{"n": 12345678901234567890}')
+    taken = celeriac("signals", "send", "paid", "--json").json["signal_id"]
+    celeriac("signals", "send", "gone", "--ttl-ms", "0")
+
+    def listed(*options: str) -> list[tuple[str, str]]:
+        found = celeriac("signals", "list", *options, "--json").json["signals"]
+        return [(signal["topic"], signal["key"]) for signal in found]
+
+    assert listed() == [("open", "a"), ("paid", "b"), ("paid", "a")]
+    assert listed("--topic", "paid", "--key", "a") == [("paid", "a")]
+    assert listed("--topic", "p%") == []
+    assert len(listed("--all")) == 5
+    page = celeriac("signals", "list", "--limit", "2", "--json").json
+    assert listed("--cursor", page["next_cursor"]) == [("paid", "a")]
+    assert "12345678901234567890" in celeriac("signals", "list").out
+    assert taken in celeriac("signals", "list", "--all").out
+    assert "no signal" in celeriac("signals", "list", "--topic", "nobody").err
+
+
 @pytest.mark.parametrize("payload", ["{", "NaN", "", "{'a': 1}", pytest.param("[" * 100_000, id="deep")])
 def test_a_payload_that_is_no_json_is_wrong_usage(celeriac: Celeriac, payload: str) -> None:
     refused = celeriac("signals", "send", "paid", "--payload", payload)
