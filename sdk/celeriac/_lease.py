@@ -25,6 +25,8 @@ class Lease:
         self.ends_at = began_at + self.duration
         self.lost = threading.Event()
         self.canceled = threading.Event()
+        self.tempo = 1.0
+        """How long the pauses between the tries of a step are, as a share of what they should be; 0 in tests."""
         self._reason: Conflict | NotFound | None = None
         self._interruption: Exception | None = None
         self._listeners: list[Callable[[], object]] = []

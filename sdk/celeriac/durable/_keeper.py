@@ -37,6 +37,14 @@ class LeaseKeeper:
         self._wakes_at = float("inf")
         self._due: dict[Lease, tuple[float, str]] = {}
         self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        """Extend nothing any more, and let the thread end."""
+        with self._changed:
+            self._closed = True
+            self._due.clear()
+            self._changed.notify()
 
     @contextmanager
     def keep(self, lease: Lease, worker_id: str) -> Iterator[None]:
@@ -76,7 +84,7 @@ class LeaseKeeper:
             lease.end(reason)
 
     def _run(self) -> None:
-        while True:
+        while not self._closed:
             for worker_id, leases in self._wait_for_due().items():
                 for first in range(0, len(leases), AT_ONCE):
                     self._extend(leases[first : first + AT_ONCE], worker_id)
@@ -85,7 +93,8 @@ class LeaseKeeper:
         """All that is due, and what will be soon: one call for all of them, not one each."""
         with self._changed:
             self._wakes_at = min((at for at, _ in self._due.values()), default=_clock.now() + IDLE_SECONDS)
-            self._changed.wait(max(0.0, self._wakes_at - _clock.now()))
+            if not self._closed:
+                self._changed.wait(max(0.0, self._wakes_at - _clock.now()))
             now = _clock.now()
             due: dict[str, list[Lease]] = {}
             if any(at <= now for at, _ in self._due.values()):

@@ -72,11 +72,11 @@ class Pause:
     seconds: float
 
     def perform(self) -> None:
-        self.lease.wait(self.seconds)
+        self.lease.wait(self.seconds * self.lease.tempo)
         self._check()
 
     async def aperform(self) -> None:
-        await asyncio.sleep(self.seconds)
+        await asyncio.sleep(self.seconds * self.lease.tempo)
         self._check()
 
     def _check(self) -> None:

@@ -6,12 +6,14 @@ Nothing is imported or started before a test asks for it: projects that do not u
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 if TYPE_CHECKING:
-    from celeriac.testing import Clock
+    from celeriac.durable._declaration import DurableTask
+    from celeriac.testing import Clock, Runner
 
 DATABASE_URL = "celeriac_database_url"
 COMMAND = "celeriac_command"
@@ -62,3 +64,23 @@ def celeriac_clock(celeriac_database_url: str) -> Iterator[Clock]:
 
     with psycopg.connect(celeriac_database_url, autocommit=True) as connection:
         yield Clock(connection)
+
+
+class RunnerMaker(Protocol):
+    """`celeriac_runner(approve, remind, transactions=engine)`."""
+
+    def __call__(self, *tasks: DurableTask, transactions: Any = None) -> Runner:
+        """A runner of these tasks in this test's database, closed with the test."""
+
+
+@pytest.fixture
+def celeriac_runner(celeriac_database_url: str) -> Iterator[RunnerMaker]:
+    """Makes a worker in the test's own process: `runner = celeriac_runner(approve)`, then `runner.run()`."""
+    from celeriac.testing import Runner
+
+    with ExitStack() as open_ones:
+
+        def make(*tasks: DurableTask, transactions: Any = None) -> Runner:
+            return open_ones.enter_context(Runner(celeriac_database_url, tasks, transactions=transactions))
+
+        yield make

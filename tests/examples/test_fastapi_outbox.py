@@ -1,0 +1,60 @@
+"""An API whose orders and tasks are committed together."""
+
+from types import ModuleType
+
+import pytest
+from fastapi.testclient import TestClient
+
+from celeriac.testing import crash_at
+from celeriac.testing.plugin import RunnerMaker
+from tests.examples import programs
+
+NAME = "fastapi-outbox"
+
+
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch, celeriac_database_url: str) -> ModuleType:
+    url = celeriac_database_url.replace("postgresql://", "postgresql+psycopg://", 1)
+    monkeypatch.setenv("SHOP_DATABASE_URL", url)
+    shop = programs.module(NAME, "shop", monkeypatch)
+    with shop.sessions.begin() as session:
+        shop.Model.metadata.create_all(session.connection())
+        session.add(shop.Item(name="book", stock=1))
+    return shop
+
+
+@pytest.fixture
+def client(shop: ModuleType) -> TestClient:
+    return TestClient(shop.app)  # not as a context manager: no threads of its own run the tasks
+
+
+def test_an_order_is_packed(client: TestClient, shop: ModuleType, celeriac_runner: RunnerMaker) -> None:
+    placed = client.post("/orders", json={"item": "book"}).json()
+    assert celeriac_runner(shop.pack).run() == 1
+    assert client.get(f"/orders/{placed['id']}").json()["label"] == f"label {placed['id']}"
+
+
+def test_a_refused_order_leaves_no_task(client: TestClient, shop: ModuleType, celeriac_runner: RunnerMaker) -> None:
+    assert client.post("/orders", json={"item": "unicorn"}).status_code == 409
+    assert celeriac_runner(shop.pack).run() == 0
+    with shop.sessions() as session:
+        assert session.query(shop.Order).count() == 0
+
+
+def test_a_worker_that_dies_with_the_label_in_its_hand_is_followed_by_another(
+    client: TestClient, shop: ModuleType, celeriac_runner: RunnerMaker
+) -> None:
+    placed = client.post("/orders", json={"item": "book"}).json()
+    runner = celeriac_runner(shop.pack)
+    with crash_at("step:label"):
+        runner.run()
+    assert client.get(f"/orders/{placed['id']}").json()["label"] is None
+    runner.run()
+    assert client.get(f"/orders/{placed['id']}").json()["label"] == f"label {placed['id']}"
+
+
+def test_its_command_shows_both() -> None:
+    said = programs.run(NAME)
+    assert "409 {'detail': 'no book left'}" in said
+    assert "'label': 'label 1'" in said
+    assert "in the database: 1 order" in said

@@ -1,0 +1,191 @@
+"""Every task of the corpus, struck once at every point that it comes to: its worker is killed, or its sessions are
+ended by the server, or the next answer of the server is lost on the way.
+
+Then another worker takes over, and effects are counted. FAULTS=all strikes at every point (`make faults`). Without it,
+each case is struck at the first point of each name, and only one of them at those that every attempt comes to.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import psycopg
+import pytest
+
+from app.cli.doctor.invariants import INVARIANTS
+from celeriac import enqueue
+from celeriac.testing import Clock, Runner
+from tests.faults.corpus import CORPUS, LEASE_SECONDS, TABLES, Case, Ended, paid
+from tests.faults.nursery import PASSED, SAID, Fault, Order
+from tests.house.tree import ROOT
+
+Connection = psycopg.Connection[Any]
+
+STRIKE_EVERYWHERE = os.environ.get("FAULTS") == "all"
+COMMON = ("fetch.", "attempt.", "report.")
+# What a task may leave nothing of when it has ended, whatever happened to it.
+LEFT_OVER = {
+    "open tasks": "select count(*) from celeriac.open_task_list",
+    "waits": "select count(*) from celeriac.wait",
+    "waiting tasks": "select count(*) from celeriac.waiting",
+    "open operations": "select count(*) from celeriac.operation where state in ('STARTED', 'UNKNOWN')",
+    "open incidents": "select count(*) from celeriac.incident where resolved_at is null",
+    "open rollbacks": "select count(*) from celeriac.saga where ended_at is null",
+    "slots": "select count(*) from celeriac.slot",
+}
+
+
+class Nursery:
+    """The process that forks workers (nursery.py)."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.nursery"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )
+
+    def raise_worker(self, order: Order) -> int:
+        """Run one worker to its end; its exit code, or minus the signal that ended it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(order.to_line())
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    nursery = Nursery()
+    yield nursery
+    nursery.close()
+
+
+class Stage:
+    """One database, in which the rounds of a case are played one after another."""
+
+    def __init__(self, url: str, connection: Connection, clock: Clock, nursery: Nursery, folder: Path) -> None:
+        self.url = url
+        self.connection = connection
+        self._clock = clock
+        self._nursery = nursery
+        self._folder = folder
+        connection.execute(TABLES)
+
+    def begin(self, case: Case, key: str) -> Order:
+        """Enqueue a task, and make its outside world."""
+        folder = self._folder / key
+        folder.mkdir()
+        enqueue(self.connection, case.name, {"key": key}, business_key=key)
+        return Order(self.url, case.name, key, str(folder))
+
+    def strike(self, order: Order, fault: Fault, place: int) -> str:
+        """Let a worker be struck at a place; the name of the point there."""
+        code = self._nursery.raise_worker(replace(order, fault=fault, place=place))
+        passed = self.passed(order)
+        assert len(passed) > place, f"only {len(passed)} points were passed"
+        assert code == (-signal.SIGKILL if fault == "kill" else 0), self.said(order)
+        return passed[place]
+
+    def finish(self, order: Order) -> Ended:
+        """Let another worker do what is left, and a person decide what nobody else can."""
+        self._work(order)
+        unknown = self._decide_unknown(order)
+        if unknown:
+            self._work(order)
+        return self._ended(order, unknown)
+
+    def _work(self, order: Order) -> None:
+        self._clock.advance(LEASE_SECONDS + 1)
+        assert self._nursery.raise_worker(order) == 0, self.said(order)
+
+    def _decide_unknown(self, order: Order) -> bool:
+        rows = self.connection.execute(
+            "select operation_id, plan from celeriac.operations where state = 'UNKNOWN' and plan ->> 'key' = %s",
+            [order.key],
+        ).fetchall()
+        for operation_id, plan in rows:
+            is_done = (Path(order.folder) / plan["what"]).exists()
+            self.connection.execute(
+                "select celeriac.resolve_operation(operation_id => %s, outcome => %s, result => %s, note => 'looked')",
+                [
+                    operation_id,
+                    "DONE" if is_done else "NOT_DONE",
+                    json.dumps(f"line of {order.key}") if is_done else None,
+                ],
+            )
+        return bool(rows)
+
+    def _ended(self, order: Order, unknown: bool) -> Ended:
+        row = self.connection.execute(
+            "select state, result, error from celeriac.task_detail where business_key = %s", [order.key]
+        ).fetchone()
+        assert row is not None
+        state, result, error = row
+        world = [path for path in Path(order.folder).iterdir() if path.name not in (PASSED, SAID)]
+        done = {path.name: path.read_text().splitlines().count(order.key) for path in world}
+        return Ended(order.key, state, result, error, paid(self.connection, order.key), done, unknown)
+
+    def passed(self, order: Order) -> Sequence[str]:
+        return (Path(order.folder) / PASSED).read_text().splitlines()
+
+    def said(self, order: Order) -> str:
+        return (Path(order.folder) / SAID).read_text()
+
+    def assert_nothing_is_left(self) -> None:
+        for what, count in LEFT_OVER.items():
+            assert self.connection.execute(count).fetchone() == (0,), what
+        for invariant in INVARIANTS:
+            assert self.connection.execute(invariant.broken_by).fetchall() == [], invariant.name
+
+
+@pytest.fixture
+def stage(celeriac_database_url: str, celeriac_clock: Clock, nursery: Nursery, tmp_path: Path) -> Iterator[Stage]:
+    with psycopg.connect(celeriac_database_url, autocommit=True) as connection:
+        yield Stage(celeriac_database_url, connection, celeriac_clock, nursery, tmp_path)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("fault", get_args(Fault))
+@pytest.mark.parametrize("name", CORPUS)
+def test_a_task_struck_at_any_point_has_its_effects_and_ends(name: str, fault: Fault, stage: Stage) -> None:
+    case = CORPUS[name]
+    Runner(stage.url, case.tasks).close()  # makes the task types known, as a worker does when it starts
+    order = stage.begin(case, f"{name}-whole")
+    judge(case, stage.finish(order), f"no fault\n{stage.said(order)}")
+    for place in places(name, fault, stage.passed(order)):
+        order = stage.begin(case, f"{name}-{fault}-{place}")
+        where = stage.strike(order, fault, place)
+        judge(case, stage.finish(order), f"{fault} at {where} (place {place})\n{stage.said(order)}")
+    stage.assert_nothing_is_left()
+
+
+def judge(case: Case, ended: Ended, what_happened: str) -> None:
+    for check in case.checks:
+        try:
+            check(ended)
+        except AssertionError as error:
+            raise AssertionError(f"{case.name}, {what_happened}: {error}\n{ended}") from error
+
+
+def places(name: str, fault: Fault, passed: Sequence[str]) -> Sequence[int]:
+    """Where to strike, as numbers of points that the whole task came to."""
+    if STRIKE_EVERYWHERE:
+        return range(len(passed))
+    names = [point.partition(":")[0] for point in passed]
+    spared = () if name == "steps" else COMMON
+    # A connection that is lost after a call is the one that is lost before the next.
+    ending = "" if fault == "kill" else ".before"
+    return [names.index(n) for n in dict.fromkeys(names) if n.endswith(ending) and not n.startswith(spared)]
