@@ -6,6 +6,7 @@ from celeriac.context import TaskContext
 from celeriac.durable._async_context import AsyncChild, AsyncContext
 from celeriac.durable._context import Child, Context
 from celeriac.durable._declaration import DurableTask, RetryPolicy, task
+from celeriac.durable._engine import TaskEngine, TaskRunView
 from celeriac.durable._operation import Done, NotDone, Unknown
 from celeriac.durable._wait import Signal
 from celeriac.enqueue import aenqueue, aenqueue_many, enqueue, enqueue_many
@@ -110,8 +111,10 @@ __all__ = [
     "StepPage",
     "Task",
     "TaskContext",
+    "TaskEngine",
     "TaskOptions",
     "TaskPage",
+    "TaskRunView",
     "TaskState",
     "TooLarge",
     "Unauthorized",

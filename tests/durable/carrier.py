@@ -18,7 +18,9 @@ from celeriac.durable import _attempt
 from celeriac.durable._authority import Authority
 from celeriac.durable._database import Database
 from celeriac.durable._ledger import Ledger
+from celeriac.durable._report import report
 from celeriac.durable._roster import Roster
+from celeriac.durable._tally import SharedTally
 from celeriac.durable._transactions import Transactions
 from celeriac.values import Completion, Failure
 from tests.clock import Clock
@@ -95,7 +97,7 @@ class Carrier:
         transactions = Transactions(self.source, self.database)
         outcome = _attempt.run(task, lease, Ledger(self.database, worker_id, lease), transactions)
         if outcome is not None and not self.dead:
-            self.authority.report(worker_id, outcome)
+            report(self.authority, SharedTally(), worker_id, lease, outcome)
         return Made(lease, outcome)
 
     def run(self) -> list[Made]:

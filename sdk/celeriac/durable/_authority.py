@@ -51,7 +51,7 @@ _HELD: Final = """
 _REGISTER_TYPE: Final = """
     select name from celeriac.register_task_type(
         name => %(name)s, lease_ms => %(lease_ms)s, retries => %(retries)s, backoff_first_ms => %(first_ms)s,
-        backoff_factor => %(factor)s, backoff_cap_ms => %(cap_ms)s, delivery => 'celery', queue => %(queue)s,
+        backoff_factor => %(factor)s, backoff_cap_ms => %(cap_ms)s, delivery => %(delivery)s, queue => %(queue)s,
         concurrency => %(concurrency)s, rate_tasks => %(rate_tasks)s, rate_ms => %(rate_ms)s)"""
 _REGISTER_WORKER: Final = """
     select worker_id from celeriac.register_worker(
@@ -166,8 +166,11 @@ class Authority:
         """Those of the types that have a task waiting."""
         return [row["task_type"] for row in self.database.rows(_READY, task_types=list(task_types))]
 
-    def register_type(self, task: DurableTask, queue: str) -> None:
-        """Make the task type known, delivered by rings in `queue`; what the declaration leaves open stays as it is."""
+    def register_type(self, task: DurableTask, queue: str | None) -> None:
+        """Make the task type known, delivered by rings in `queue` (None: to those who ask for it).
+
+        What the declaration leaves open stays as it is.
+        """
         self.database.rows(
             _REGISTER_TYPE,
             name=task.task_type,
@@ -176,6 +179,7 @@ class Authority:
             first_ms=milliseconds(task.retry.first, "retry.first"),
             factor=task.retry.factor,
             cap_ms=milliseconds(task.retry.cap, "retry.cap"),
+            delivery="pull" if queue is None else "celery",
             queue=queue,
             concurrency=task.concurrency,
             rate_tasks=task.rate[0] if task.rate else None,
