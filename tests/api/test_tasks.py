@@ -80,6 +80,22 @@ async def test_a_list_is_filtered_by_type_state_and_keys(api: httpx.AsyncClient)
     assert await all_pages(api, task_type="other") == []
 
 
+async def test_of_one_concurrency_key_no_more_are_handed_out_than_the_type_says(api: httpx.AsyncClient) -> None:
+    limits = {"concurrency": 1, "rate_tasks": 100, "rate_ms": 1000}
+    put = await api.put("/v1/task-types/mail", json=limits)
+    assert put.json().items() >= limits.items()
+    first, second, other = [await create(api, concurrency_key=key) for key in ("a", "a", "b")]
+    assert {task["task_id"] for task in await fetch(api, max_tasks=10)} == {first, other}
+    assert await all_pages(api, state="BLOCKED") == [second]
+    shown = (await api.get(f"/v1/tasks/{second}")).json()
+    assert (shown["state"], shown["concurrency_key"]) == ("BLOCKED", "a")
+    assert 'celeriac_tasks{state="BLOCKED",task_type="mail"} 1.0' in (await api.get("/metrics")).text
+    await api.post(f"/v1/external-tasks/{first}/complete", json={"worker_id": "w"})
+    assert [task["task_id"] for task in await fetch(api, max_tasks=10)] == [second]
+    put = await api.put("/v1/task-types/mail", json={"concurrency": 0, "rate_tasks": 0})
+    assert (put.json()["concurrency"], put.json()["rate_tasks"], put.json()["rate_ms"]) == (None, None, None)
+
+
 async def test_a_canceled_task_says_so_and_cannot_be_completed(api: httpx.AsyncClient) -> None:
     task_id = await create(api)
     leased = (await fetch(api))[0]

@@ -238,14 +238,15 @@ def test_every_option_arrives(database_url: str, book: Book) -> None:
     later = datetime.now(UTC) + timedelta(days=1)
     with psycopg.connect(database_url) as conn:
         task = enqueue(
-            conn, "media.copy", {"a": [1, None, True, "ä"]}, idempotency_key="k", business_key="b", fairness_key="t",
-            priority=7, run_at=later, retries=9, version=2,
+            conn, "media.copy", {"a": [1, None, True, "ä"]}, idempotency_key="k", business_key="b",
+            fairness_key="t", concurrency_key="c", priority=7, run_at=later, retries=9, version=2,
             policy=Policy(lease_seconds=1.5, backoff_factor=3, expirations=2),
         )  # fmt: skip
         delayed = enqueue(conn, "media.copy", delay=timedelta(hours=1))
     row = book.task(task.task_id)
     assert (row.state, row.priority, row.retries, row.version) == ("SCHEDULED", 7, 9, 2)
     assert (row.business_key, row.idempotency_key, row.fairness_key, row.run_at) == ("b", "k", "t", later)
+    assert row.concurrency_key == "c"
     assert row.policy == '{"lease_ms": 1500, "expirations": 2, "backoff_factor": 3}'
     row = book.task(delayed.task_id)
     assert row.run_at - row.created_at == timedelta(hours=1)
