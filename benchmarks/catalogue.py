@@ -3,7 +3,16 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks import claim_latency, enqueue, http_throughput, idle_polls, sql_throughput, wakeup, wal
+from benchmarks import (
+    claim_latency,
+    enqueue,
+    fleet_throughput,
+    http_throughput,
+    idle_polls,
+    sql_throughput,
+    wakeup,
+    wal,
+)
 from benchmarks.figures import Measured
 
 
@@ -21,6 +30,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "wal": Benchmark("How much write-ahead log does a task cost?", wal.run),
     "sql_throughput": Benchmark("How many tasks a second go through the SQL functions?", sql_throughput.run),
     "http_throughput": Benchmark("What does HTTP cost next to direct SQL?", http_throughput.run),
+    "fleet_throughput": Benchmark("What do durable tasks cost on a Celery fleet?", fleet_throughput.run),
     "wakeup": Benchmark("How long after its commit has a waiting worker its task?", wakeup.run),
     "idle_polls": Benchmark("What do a thousand waiting workers cost?", idle_polls.run),
 }

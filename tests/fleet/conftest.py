@@ -22,10 +22,20 @@ create table plain (number int primary key);
 
 
 @pytest.fixture
-def dispatcher(settings: Settings, tmp_path: Path) -> Iterator[Process]:
+def broker_url(redis_url: str) -> str:
+    """What rings go through; a file of tests may say otherwise."""
+    return redis_url
+
+
+@pytest.fixture
+def dispatcher(settings: Settings, broker_url: str, tmp_path: Path) -> Iterator[Process]:
     """`celeriac maintenance`: sends rings, and takes back what dead workers held."""
     command = [console_command("celeriac"), "maintenance"]
-    environment = {**settings.to_env(), "CELERIAC_STATE_DIR": str(tmp_path / "state")}
+    environment = {
+        **settings.to_env(),
+        "CELERIAC_BROKER_URL": broker_url,
+        "CELERIAC_STATE_DIR": str(tmp_path / "state"),
+    }
     process = Process(command, tmp_path / "maintenance.log", env=environment)
     yield process.start()
     process.kill()
@@ -33,7 +43,7 @@ def dispatcher(settings: Settings, tmp_path: Path) -> Iterator[Process]:
 
 @pytest.fixture
 def start_fleet(
-    dispatcher: Process, conn: Connection, database_url: str, fleet_url_db: str, redis_url: str, tmp_path: Path
+    dispatcher: Process, conn: Connection, database_url: str, fleet_url_db: str, broker_url: str, tmp_path: Path
 ) -> Iterator[StartFleet]:
     """`start_fleet("prefork", concurrency=2, FLEET_LEASE="1")`: a worker that is ready, with a name of its own."""
     conn.exec_driver_sql(BUSINESS)
@@ -52,7 +62,7 @@ def start_fleet(
                 **os.environ,
                 "FLEET_DATABASE_URL": fleet_url_db,
                 "FLEET_BUSINESS_URL": database_url,
-                "FLEET_BROKER_URL": redis_url,
+                "FLEET_BROKER_URL": broker_url,
                 "FLEET_LEASE": "30",
                 "FLEET_SLICE_TASKS": "50",
                 "FLEET_SLICE_SECONDS": "1",

@@ -1,0 +1,30 @@
+"""A user's Celery app for `fleet_throughput`: the same no-op as a plain Celery task and as durable tasks."""
+
+import os
+from typing import Any
+
+from celery import Celery
+
+from celeriac import Context, task
+from celeriac.celery import install
+
+app = Celery("bench", broker=os.environ["BENCH_BROKER_URL"])
+app.conf.update(task_acks_late=True, task_ignore_result=True, broker_connection_retry_on_startup=True)
+
+
+@app.task(name="bench.plain")  # type: ignore[untyped-decorator]
+def plain(variables: dict[str, Any]) -> None:
+    """What is compared with: Celery's own task, acknowledged late."""
+
+
+@task("bench.single", lease=30, queue="single")
+def single(ctx: Context) -> None:
+    """The same under a lease, each in its own round trip to Postgres."""
+
+
+@task("bench.batch", lease=30, queue="batch", batch=True)
+def batch(ctx: Context) -> None:
+    """The same, many in a round trip."""
+
+
+install(app, database_url=os.environ["BENCH_DATABASE_URL"], tasks=[single, batch])
