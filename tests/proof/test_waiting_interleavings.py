@@ -1,4 +1,4 @@
-"""Every pair of transitions on a task that waits, or is about to, in two sessions: the rows are those of a serial order.
+"""Every pair of transitions on a task that waits, or is about to, at once: the rows are those of a serial order.
 
 That is so once what was left to follow is done, which the chore does.
 
