@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from benchmarks import (
     claim_latency,
     enqueue,
+    fleet_latency,
     fleet_throughput,
     http_throughput,
     idle_polls,
+    peer_throughput,
     sql_throughput,
     wakeup,
     wal,
@@ -31,6 +33,12 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "sql_throughput": Benchmark("How many tasks a second go through the SQL functions?", sql_throughput.run),
     "http_throughput": Benchmark("What does HTTP cost next to direct SQL?", http_throughput.run),
     "fleet_throughput": Benchmark("What do durable tasks cost on a Celery fleet?", fleet_throughput.run),
+    "fleet_latency": Benchmark(
+        "How soon does a fleet begin, and what does a backlog cost its broker?", fleet_latency.run
+    ),
+    "peer_throughput": Benchmark(
+        "How many tasks a second, beside others that keep them in Postgres?", peer_throughput.run
+    ),
     "wakeup": Benchmark("How long after its commit has a waiting worker its task?", wakeup.run),
     "idle_polls": Benchmark("What do a thousand waiting workers cost?", idle_polls.run),
 }

@@ -1,6 +1,7 @@
 """A user's Celery app for `fleet_throughput`: the same no-op as a plain Celery task and as durable tasks."""
 
 import os
+import time
 from typing import Any
 
 from celery import Celery
@@ -27,4 +28,14 @@ def batch(ctx: Context) -> None:
     """The same, many in a round trip."""
 
 
-install(app, database_url=os.environ["BENCH_DATABASE_URL"], tasks=[single, batch])
+@task("bench.stamp", lease=5, queue="stamp")
+def stamp(ctx: Context) -> dict[str, float]:
+    """When it began: seconds of the machine's clock. Its first attempt may be told to stay."""
+    began = time.time()
+    if ctx.variables.get("stay") and ctx.attempt == 1:
+        ctx.log.warning("stays")
+        ctx.lease_lost.wait()
+    return {"began": began}
+
+
+install(app, database_url=os.environ["BENCH_DATABASE_URL"], tasks=[single, batch, stamp])

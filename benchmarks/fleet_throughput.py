@@ -128,7 +128,7 @@ def ground(server: EmbeddedPostgres) -> Iterator[Ground]:
         running.enter_context(Process(command, folder / "maintenance.log", env=outside | settings.to_env()))
         shared = Ground(database, valkey.url(), folder)
         with shared.worker("single") as first, psycopg.connect(database.owner_url, autocommit=True) as owner:
-            first.wait_for(lambda: _count(owner, "select count(*) from celeriac.task_type") == 2, what="its types")
+            first.wait_for(lambda: _count(owner, "select count(*) from celeriac.task_type") == 3, what="its types")
         yield shared
 
 
