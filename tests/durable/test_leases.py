@@ -177,17 +177,6 @@ def test_a_connection_that_is_cut_in_a_transaction_fails_the_step_or_is_already_
     assert (carrier.state(task_id), carrier.task(task_id).attempts) == ("COMPLETED", 2)
 
 
-def test_a_step_that_is_refused_for_other_reasons_does_not_end_the_lease(carrier: Carrier) -> None:
-    @task("order", retry=ONCE)
-    def order(ctx: Context) -> dict[str, Any]:
-        with pytest.raises(Exception, match="name must be"):
-            ctx.step("x" * 300, lambda: 1)
-        return {"lost": ctx.lease_lost.is_set()}
-
-    task_id = carrier.start(order)
-    assert carrier.result(task_id) == {"lost": False}
-
-
 def test_connections_of_an_engine_that_came_through_a_fork_are_not_used(carrier: Carrier, fleet_url_db: str) -> None:
     engine = create_engine(fleet_url_db.replace("postgresql://", "postgresql+psycopg://"))
     with engine.connect() as connection:

@@ -1,6 +1,7 @@
 """Operations take effect at most once, or a person hears of it."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -210,6 +211,20 @@ def test_it_cannot_go_on_without_one_that_may_have_had(
     assert carrier.state(task_id) == "WAITING"
     assert [incident.kind for incident in carrier.incidents()] == ["operation_unknown"]
     assert effects() == ["charged"]
+
+
+def test_nor_can_it_end_without_one(carrier: Carrier, effect: Effect) -> None:
+    def do(plan: str) -> None:
+        raise TimeoutError("no answer")
+
+    @task("charge")
+    def charge(ctx: Context) -> None:
+        with suppress(StepFailed):
+            ctx.operation("charge", "x", do=do)
+
+    task_id = carrier.start(charge)
+    assert carrier.state(task_id) == "WAITING"
+    assert "its last error was TimeoutError: no answer" in carrier.incidents()[0].message
 
 
 def test_reconcile_gets_the_plan_that_was_written_down(carrier: Carrier, effect: Effect) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from celeriac import Context, Fatal, Retry, RetryPolicy, StepFailed, task
+from celeriac import Context, Fatal, Invalid, Retry, RetryPolicy, StepFailed, task
 from tests.durable.carrier import Carrier
 
 Effect = Callable[..., str]
@@ -138,6 +138,24 @@ def test_two_steps_of_one_name_are_two_steps(carrier: Carrier, effect: Effect, e
         task_id = carrier.start(twice)
     carrier.take_over()
     assert carrier.result(task_id) == {"got": [10, 11]}
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "", " a", "a\n", "a\0"])
+def test_a_name_that_cannot_be_stored_is_refused_before_anything_is_done(
+    carrier: Carrier, effect: Effect, effects: Effects, name: str
+) -> None:
+    @task("order")
+    def order(ctx: Context) -> dict[str, Any]:
+        with pytest.raises(Invalid, match="name must be"):
+            ctx.step(name, effect, "never")
+        with pytest.raises(TypeError, match="a name that is text"):
+            ctx.step(effect, "never")  # type: ignore[arg-type]
+        return {"lost": ctx.lease_lost.is_set(), "step": ctx.step("first", lambda: 1)}
+
+    task_id = carrier.start(order)
+    assert carrier.result(task_id) == {"lost": False, "step": 1}
+    assert carrier.steps(task_id) == [("", 1, "step", "first")]
+    assert effects() == []
 
 
 def test_a_step_is_tried_again_by_its_own_policy(carrier: Carrier, effect: Effect, effects: Effects) -> None:

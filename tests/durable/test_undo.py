@@ -158,6 +158,16 @@ def test_a_person_may_skip_an_undo(carrier: Carrier, effect: Effect, effects: Ef
     assert "ValueError: no" in carrier.task(task_id).error
 
 
+def test_a_handler_that_raises_by_itself_is_undone(carrier: Carrier, effect: Effect, effects: Effects) -> None:
+    @task("saga")
+    def saga(ctx: Context) -> None:
+        ctx.step("one", effect, "one", compensate=lambda name: effect("undo one"))
+        raise Fatal("no")
+
+    task_id = carrier.start(saga)
+    assert (carrier.state(task_id), effects()) == ("FAILED", ["one", "undo one"])
+
+
 @pytest.mark.parametrize("where", ["waiting", "running", "ready"])
 def test_a_cancel_may_ask_for_it(
     carrier: Carrier, conn: Connection, effect: Effect, effects: Effects, where: str

@@ -71,6 +71,22 @@ def test_a_signal_that_came_early_is_taken_without_leaving_the_worker(carrier: C
     assert len(made) == 1
 
 
+def test_a_handler_that_changes_its_input_gets_it_anew_in_each_run(carrier: Carrier) -> None:
+    seen: list[dict[str, Any]] = []
+
+    @task("order")
+    def order(ctx: Context, input: dict[str, Any]) -> None:
+        seen.append({**input, **ctx.variables})
+        input.pop("number")
+        ctx.wait_for("approval")
+
+    carrier.install(order)
+    carrier.signal("approval", 1)
+    carrier.enqueue(order, {"number": 1})
+    carrier.run()
+    assert seen == [{"number": 1}, {"number": 1}]
+
+
 def test_a_time_out_is_remembered(carrier: Carrier) -> None:
     @task("order")
     def order(ctx: Context) -> dict[str, Any]:

@@ -1,34 +1,36 @@
 """One attempt at one task: run the handler under its lease, and say what it came to.
 
-read what is recorded ──► run the handler ──► Completion | Failure
-                               │ ▲
-                 it must wait  ▼ │ what it waits for has come already
-                             suspend ──► None
+    read what is recorded ──► run the handler ──► Completion | Failure
+                                   │ ▲
+                     it must wait  ▼ │ what it waits for has come already
+                                 suspend ──► None
+
+A task that is being undone runs its handler over what is recorded, and then what undoes it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from celeriac import _json
 from celeriac._faults import point
 from celeriac._lease import Lease
 from celeriac._outcome import error_text
+from celeriac.durable import _loop
 from celeriac.durable._async_context import AsyncContext
 from celeriac.durable._context import AnyContext, Context
 from celeriac.durable._declaration import DurableTask
 from celeriac.durable._failure import failure
-from celeriac.durable._form import PLAIN, read_input
+from celeriac.durable._form import PLAIN, Unreadable, read_input
 from celeriac.durable._gather import SWALLOWED
 from celeriac.durable._ledger import Ledger
-from celeriac.durable._replay import Branch, Replay
-from celeriac.durable._score import Do, aplay, play
+from celeriac.durable._replay import CHILD_OF_A_FORK, Branch, Replay
+from celeriac.durable._score import Do, Score, aplay, play
 from celeriac.durable._transactions import Transactions
 from celeriac.durable._undo import Undos
 from celeriac.durable._unwinding import OtherCode, Suspended, Undecided
@@ -37,7 +39,7 @@ from celeriac.values import Completion, Failure
 
 log = logging.getLogger("celeriac.fleet")
 
-CHILD_OF_A_FORK: Final = 70  # the status that such a process ends with
+T = TypeVar("T")
 
 
 def run(task: DurableTask, lease: Lease, ledger: Ledger, transactions: Transactions) -> Completion | Failure | None:
@@ -100,6 +102,7 @@ class _Course:
                     self._replay.learn(record)
             else:
                 self._replay.check_end()
+                self._play(self._replay.settle_failures(self._replay.root))
                 return self._completion(result)
 
     def undo(self) -> None:
@@ -107,31 +110,22 @@ class _Course:
         undos = Undos(self._replay)
         try:
             self._handle(undos)
-        except (OtherCode, Fatal):
+        except (OtherCode, Unreadable):
             raise
         except BaseException as error:  # noqa: BLE001 - it ended so in the first run, or it ends where the record does
             log.debug("task %s is undone; its handler came to %r", self._replay.lease.task.task_id, error)
         if reason := self._replay.lease.stopped:
             raise reason
-        score = undos.run(self._task.compensate_retry)
-        if self._task.is_async:
-            self._in_loop(aplay(score))
-        else:
-            play(score)
+        self._play(undos.run(self._task.compensate_retry))
 
     def _handle(self, undos: Undos) -> Any:
         """Call the handler from its top. Raises what it raises, or why it had to be left."""
-        replay, branch = self._replay, self._replay.rewind()
+        branch = self._replay.rewind()
+        ctx = (AsyncContext if self._task.is_async else Context)(self._replay, undos, self._transactions)
         takes, _ = self._task.forms
-        inputs = () if takes is None else (read_input(takes, replay.lease.task.variables),)
-        kind = AsyncContext if self._task.is_async else Context
-        ctx = kind(replay, undos, self._transactions)
+        inputs = () if takes is None else (read_input(takes, ctx.variables),)
         try:
-            if self._task.is_async:
-                result = self._in_loop(self._awaited(branch, ctx, inputs))
-            else:
-                with replay.within(branch):
-                    result = Do(self._task.handler, (ctx, *inputs)).perform()
+            result = self._call(branch, ctx, inputs)
         except Exception:
             if branch.unwinding is None or isinstance(branch.unwinding, Suspended):
                 raise
@@ -145,38 +139,18 @@ class _Course:
                 return result
         raise branch.unwinding
 
-    async def _awaited(self, branch: Branch, ctx: AnyContext, inputs: tuple[Any, ...]) -> Any:
+    def _call(self, branch: Branch, ctx: AnyContext, inputs: tuple[Any, ...]) -> Any:
+        async def awaited() -> Any:
+            with self._replay.within(branch):
+                return await self._task.handler(ctx, *inputs)
+
+        if self._task.is_async:
+            return _loop.run(awaited(), self._replay.lease)
         with self._replay.within(branch):
-            return await self._task.handler(ctx, *inputs)
+            return Do(self._task.handler, (ctx, *inputs)).perform()
 
-    def _in_loop(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Run a coroutine in an event loop of its own; it is cancelled when the handler should stop."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            work.close()
-            raise OutOfPlace("an async handler cannot run where an event loop runs already (or in a pool of greenlets)")
-        result, error = asyncio.run(self._guarded(work))
-        if error is not None:
-            raise error
-        return result
-
-    async def _guarded(self, work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
-        """Its result or its error: as a value, since a SystemExit that leaves a task would tear the loop down."""
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-
-        def cancel() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended long before the lease
-                loop.call_soon_threadsafe(task.cancel)
-
-        self._replay.lease.when_stopped(cancel)
-        try:
-            return await work, None
-        except BaseException as error:  # noqa: BLE001
-            return None, error
+    def _play(self, score: Score[T]) -> T:
+        return _loop.run(aplay(score), self._replay.lease) if self._task.is_async else play(score)
 
     def _completion(self, result: Any) -> Completion | Failure:
         """The result as it is stored: an object or nothing."""

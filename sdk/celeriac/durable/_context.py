@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -32,6 +34,11 @@ class AnyContext(TaskContext):
         self._replay = replay
         self._undos = undos
         self._transactions = transactions
+
+    @functools.cached_property
+    def variables(self) -> dict[str, Any]:
+        """Its own copy: what a handler does to them, its next run must not see."""
+        return copy.deepcopy(self.task.variables)
 
     def idempotency_key(self, step: str) -> str:
         """A key for the API of somebody else: the same in every attempt at this task, and in no other task."""

@@ -135,14 +135,18 @@ def handler_forms(handler: Callable[..., Any]) -> tuple[Form | None, Form]:
     return takes, form_of(_awaited(hints.get("return", Any)))
 
 
+class Unreadable(Fatal):
+    """The variables are no input for this handler, and no attempt can make one of them."""
+
+
 def read_input(form: Form, variables: Mapping[str, Any]) -> Any:
-    """A task's variables as the input of its handler. Raises Fatal: no attempt can make another input of them."""
+    """A task's variables as the input of its handler. Raises Unreadable, naming the field."""
     if form is PLAIN:
         return variables
     try:
         return form.read(_json.encode(variables).decode())
     except Invalid as error:
-        raise Fatal(f"the variables are no input for this handler: {error}") from None
+        raise Unreadable(f"the variables are no input for this handler: {error}") from None
 
 
 def takes_result(fn: Callable[..., Any]) -> bool:

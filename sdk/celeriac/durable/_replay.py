@@ -23,7 +23,11 @@ from celeriac.durable._score import Ask, Score
 from celeriac.durable._unwinding import OtherCode, RecordEnds, Unwinding
 from celeriac.errors import Invalid, OutOfPlace, StepFailed
 
+CHILD_OF_A_FORK: Final = 70
+"""The status that the child of a handler's fork ends with, where the handler does."""
+
 UNDO: Final = "undo"
+LONGEST_NAME: Final = 255
 GATHER: Final = "gather"
 
 
@@ -107,12 +111,13 @@ class Replay:
         finally:
             # A fork's child must not come any further than this; nothing that its parent holds is its own.
             if os.getpid() != self._pid:
-                os._exit(70)
+                os._exit(CHILD_OF_A_FORK)
             del self._branches[here]
 
     @contextmanager
     def at(self, kind: str, name: str) -> Iterator[Place]:
         """The next place of whichever branch this is; raises what keeps a call from being made here."""
+        _check_name(name)
         place = self._next(self._branch(), kind, name)
         branch = place.branch
         branch.busy = str(place)
@@ -162,7 +167,11 @@ class Replay:
         """From here on this call does what was not done before; so what failed until now is final."""
         if self.undoing:
             raise RecordEnds
-        failed, place.branch.failed = place.branch.failed, []
+        yield from self.settle_failures(place.branch)
+
+    def settle_failures(self, branch: Branch) -> Score[None]:
+        """The handler goes on, or ends well: it has made up its mind about what failed."""
+        failed, branch.failed = branch.failed, []
         for write_down in failed:
             yield from write_down()
 
@@ -214,6 +223,14 @@ class Replay:
         }
         branch.unwinding = OtherCode(branch.path, ordinal, name, message, detail)
         return branch.unwinding
+
+
+def _check_name(name: str) -> None:
+    """Before anything is done, since a name that is refused only with the record would refuse it every time."""
+    if not isinstance(name, str):
+        raise TypeError(f"a durable call needs a name that is text, not {type(name).__qualname__}")
+    if not (1 <= len(name) <= LONGEST_NAME and name == name.strip() and name.isprintable()):
+        raise Invalid("name must be 1 to 255 printable characters without surrounding space", field="name")
 
 
 def _call(kind: str, name: str) -> str:
