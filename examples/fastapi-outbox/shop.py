@@ -66,9 +66,9 @@ def pack(ctx: Context, parcel: Parcel) -> None:
 
 @asynccontextmanager
 async def worker(app: FastAPI) -> AsyncIterator[None]:
-    """Two threads of this process run the tasks. With a Celery fleet, leave this out and call `install` there."""
+    """Threads of this process run the tasks and do the chores: with a Celery fleet, leave this out."""
     engine = TaskEngine(DATABASE_URL, tasks=[pack])
-    engine.start(concurrency=2)
+    engine.start(roles=["worker", "chores"], concurrency=2)
     yield
     engine.stop()
 

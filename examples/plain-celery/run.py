@@ -17,21 +17,23 @@ import redis
 
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
-ORDERS = 12
+ORDERS = 8
 
 
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="celeriac-shop-") as state:
         Path(state).chmod(0o711)
         with servers(Path(state)) as urls:
-            packed = {version: trouble(version, urls) for version in ("before", "after")}
+            packed = {
+                version: trouble(version, urls, Path(state) / f"{version}.log") for version in ("before", "after")
+            }
     print(f"\n{'':10}{'ordered':>10}{'packed':>10}{'lost':>10}")
     for version, count in packed.items():
         print(f"{version:10}{ORDERS:>10}{count:>10}{ORDERS - count:>10}")
     return 0 if packed["after"] == ORDERS else 1
 
 
-def trouble(version: str, urls: dict[str, str]) -> int:
+def trouble(version: str, urls: dict[str, str], log: Path) -> int:
     """Take orders, kill the worker in the middle of one, empty Redis, start another worker. How many were packed?"""
     print(f"\n{version}: {ORDERS} orders", flush=True)
     with psycopg.connect(urls["SHOP_DATABASE_URL"], autocommit=True) as database:
@@ -42,16 +44,16 @@ def trouble(version: str, urls: dict[str, str]) -> int:
             return count
 
         order(version, urls)
-        with worker(version, urls) as first:
+        with worker(version, urls, log) as first:
             until(lambda: packed() >= 3)
             os.killpg(first.pid, signal.SIGKILL)
         print(f"  worker killed after {packed()} labels", flush=True)
         broker = redis.Redis.from_url(urls["SHOP_BROKER_URL"])
         broker.flushall()
         print("  Redis flushed", flush=True)
-        with worker(version, urls):
+        with worker(version, urls, log):
             # What is in Postgres comes back within its lease; of what was in Redis alone, nothing will ever come.
-            until(lambda: packed() == ORDERS, seconds=60 if version == "after" else 10)
+            until(lambda: packed() == ORDERS, seconds=60 if version == "after" else 5)
         return packed()
 
 
@@ -63,20 +65,21 @@ def order(version: str, urls: dict[str, str]) -> None:
 
 
 @contextmanager
-def worker(version: str, urls: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def worker(version: str, urls: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """`celery -A shop worker`, as ever."""
-    process = subprocess.Popen(
-        [BIN / "celery", "-A", "shop", "worker", "--concurrency=1", "--loglevel=ERROR"],
-        cwd=HERE / version,
-        env=os.environ | urls,
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-    )
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [BIN / "celery", "-A", "shop", "worker", "--concurrency=1"],
+            cwd=HERE / version,
+            env=os.environ | urls,
+            start_new_session=True,
+            stdout=output,
+            stderr=output,
+        )
     try:
         yield process
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)
+        process.terminate()
         process.wait()
 
 

@@ -1,9 +1,10 @@
 """An API whose orders and tasks are committed together."""
 
+from collections.abc import AsyncIterator
 from types import ModuleType
 
+import httpx
 import pytest
-from fastapi.testclient import TestClient
 
 from celeriac.testing import crash_at
 from celeriac.testing.plugin import RunnerMaker
@@ -24,33 +25,43 @@ def shop(monkeypatch: pytest.MonkeyPatch, celeriac_database_url: str) -> ModuleT
 
 
 @pytest.fixture
-def client(shop: ModuleType) -> TestClient:
-    return TestClient(shop.app)  # not as a context manager: no threads of its own run the tasks
+async def client(shop: ModuleType) -> AsyncIterator[httpx.AsyncClient]:
+    # The app's lifespan is not entered, so no threads of its own run the tasks.
+    transport = httpx.ASGITransport(app=shop.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
+        yield client
 
 
-def test_an_order_is_packed(client: TestClient, shop: ModuleType, celeriac_runner: RunnerMaker) -> None:
-    placed = client.post("/orders", json={"item": "book"}).json()
+async def label_of(client: httpx.AsyncClient, order_id: int) -> str | None:
+    label: str | None = (await client.get(f"/orders/{order_id}")).json()["label"]
+    return label
+
+
+async def test_an_order_is_packed(client: httpx.AsyncClient, shop: ModuleType, celeriac_runner: RunnerMaker) -> None:
+    placed = (await client.post("/orders", json={"item": "book"})).json()
     assert celeriac_runner(shop.pack).run() == 1
-    assert client.get(f"/orders/{placed['id']}").json()["label"] == f"label {placed['id']}"
+    assert await label_of(client, placed["id"]) == f"label {placed['id']}"
 
 
-def test_a_refused_order_leaves_no_task(client: TestClient, shop: ModuleType, celeriac_runner: RunnerMaker) -> None:
-    assert client.post("/orders", json={"item": "unicorn"}).status_code == 409
+async def test_a_refused_order_leaves_no_task(
+    client: httpx.AsyncClient, shop: ModuleType, celeriac_runner: RunnerMaker
+) -> None:
+    assert (await client.post("/orders", json={"item": "unicorn"})).status_code == 409
     assert celeriac_runner(shop.pack).run() == 0
     with shop.sessions() as session:
         assert session.query(shop.Order).count() == 0
 
 
-def test_a_worker_that_dies_with_the_label_in_its_hand_is_followed_by_another(
-    client: TestClient, shop: ModuleType, celeriac_runner: RunnerMaker
+async def test_a_worker_that_dies_with_the_label_in_its_hand_is_followed_by_another(
+    client: httpx.AsyncClient, shop: ModuleType, celeriac_runner: RunnerMaker
 ) -> None:
-    placed = client.post("/orders", json={"item": "book"}).json()
+    placed = (await client.post("/orders", json={"item": "book"})).json()
     runner = celeriac_runner(shop.pack)
     with crash_at("step:label"):
         runner.run()
-    assert client.get(f"/orders/{placed['id']}").json()["label"] is None
+    assert await label_of(client, placed["id"]) is None
     runner.run()
-    assert client.get(f"/orders/{placed['id']}").json()["label"] == f"label {placed['id']}"
+    assert await label_of(client, placed["id"]) == f"label {placed['id']}"
 
 
 def test_its_command_shows_both() -> None:
