@@ -156,11 +156,37 @@ def dawdle() -> None:
         get_task_logger("dawdle").warning("celery's own soft limit")
 
 
+version = int(os.environ.get("FLEET_VERSIONS", "1"))
+
+
+@task("versioned", version=version, queue="fleet")
+def versioned(ctx: Context) -> dict[str, int]:
+    return {"code": version}
+
+
+@task("only.new", queue="fleet")
+def only_new(ctx: Context) -> None:
+    """Unknown to workers of the first version."""
+
+
 app.conf.update(json.loads(os.environ.get("FLEET_SETTINGS", "{}")))
 install(
     app,
     database_url=os.environ["FLEET_DATABASE_URL"],
-    tasks=[mark, gated, stubborn, patient, moody, tiny, limited, endless, busy, login],
+    tasks=[
+        mark,
+        gated,
+        stubborn,
+        patient,
+        moody,
+        tiny,
+        limited,
+        endless,
+        busy,
+        login,
+        versioned,
+        *([only_new] if version > 1 else []),
+    ],
     events=os.environ.get("FLEET_EVENTS") != "off",
     slice_tasks=int(os.environ["FLEET_SLICE_TASKS"]),
     slice_seconds=float(os.environ["FLEET_SLICE_SECONDS"]),

@@ -4,15 +4,22 @@ kombu 5.7.0 lets a worker exit when Redis refuses connections while a message is
 restores the message, and that asks the closed connection for its parameters. `keep_worker_alive` turns the
 AttributeError into the connection error that it is. The server's own processes carry the same few lines: neither
 distribution may import the other.
+
+Every version of it lets a worker exit when something that is no message lies in one of its Redis queues, and the next
+worker meets the rest of it. `pass_over_garbage` logs and drops what cannot be read, as Celery does with a message that
+it can read and not understand.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 import kombu
 from kombu.exceptions import OperationalError
 from kombu.utils.uuid import uuid
+
+log = logging.getLogger("celeriac.fleet")
 
 RING_TASK: Final = "celeriac.ring"
 BROKEN_KOMBU: Final = "5.7.0"
@@ -56,6 +63,7 @@ def prepare_broker(conf: Any) -> None:
     if str(conf.broker_read_url or conf.broker_url or "").startswith(("redis", "sentinel")):
         conf.broker_transport_options = {**REDIS_OPTIONS, **(conf.broker_transport_options or {})}
         keep_worker_alive()
+        pass_over_garbage()
     # Celery's default ends a worker after so many attempts to reach its broker.
     if conf.broker_connection_max_retries == CELERYS_RETRIES:
         conf.broker_connection_max_retries = None
@@ -80,3 +88,30 @@ def keep_worker_alive() -> None:
 
     _connparams.checks_connection = True  # type: ignore[attr-defined]
     channel._connparams = _connparams
+
+
+def pass_over_garbage() -> None:
+    """Patch kombu's Redis transport, once, so that what is no message in a queue costs a line in the log."""
+    from kombu.transport import redis as transport
+
+    channel: Any = transport.Channel
+    read, deliver = channel._brpop_read, transport.Transport._deliver
+    if getattr(read, "passes_over_garbage", False):
+        return
+
+    def _brpop_read(self: Any, **options: Any) -> Any:
+        try:
+            return read(self, **options)
+        except ValueError as error:  # neither UTF-8 nor JSON; it is out of the queue already
+            log.error("dropped what is no message from a queue: %s", error)
+            return True
+
+    def _deliver(self: Any, message: Any, queue: str) -> Any:
+        if not isinstance(message, dict) or not isinstance(message.get("properties"), dict):
+            log.error("dropped what is no message from the queue %s", queue)
+            return None
+        return deliver(self, message, queue)
+
+    _brpop_read.passes_over_garbage = True  # type: ignore[attr-defined]
+    channel._brpop_read = _brpop_read
+    transport.Transport._deliver = _deliver
