@@ -14,7 +14,8 @@ declare
     picked celeriac.picked_task[] := array(select p from celeriac.pick_ready(stream) p);
     read_now bigint := pg_stat_get_xact_tuples_returned('celeriac.queue_ready'::regclass) - read_before;
     fitting integer := celeriac.fitting(picked, room, first);
-    passed_over integer := 0;
+    passed_over integer[] := '{}';  -- places in `picked`
+    left_over integer := 500;
     leased celeriac.leased_task;
 begin
     if read_now - cardinality(picked) > 2000 then
@@ -26,7 +27,7 @@ begin
             if picked[place].concurrency_key is not null
                and not celeriac.take_slot(stream.task_type, picked[place].concurrency_key, picked[place].task_id) then
                 perform celeriac.block_task(picked[place].task_id, stream.task_type, picked[place].concurrency_key);
-                passed_over := passed_over + 1;
+                passed_over := passed_over || place;
                 continue;
             end if;
             update celeriac.queue q
@@ -40,13 +41,15 @@ begin
                       q.lease_expires_at, l.lease_ms, q.retries, q.attempts, q.priority, t.created_at, q.payload_bytes,
                       fitting < cardinality(picked), q.resumed, q.undoing
                  into leased;
-            stream.slots := stream.slots - 1;
-            room := room - leased.payload_bytes;
-            first := false;
             return next leased;
         end loop;
-        -- Once more for as many as were passed over; not when the answer is full, or nothing is behind them.
-        exit when passed_over = 0 or fitting = 0 or fitting < cardinality(picked) or stream.slots = 0 or passed_over >= 500;
+        -- Once more for those that were passed over, if the answer has room for more and something may be behind them.
+        left_over := left_over - cardinality(passed_over);
+        exit when passed_over = '{}' or fitting < cardinality(picked) or left_over <= 0;
+        first := first and cardinality(passed_over) = fitting;
+        room := room - (select coalesce(sum(picked[p].payload_bytes), 0) from generate_series(1, fitting) p where p <> all (passed_over));
+        stream.slots := cardinality(passed_over) + stream.slots - fitting;
+        passed_over := '{}';
         picked := array(select p from celeriac.pick_ready(stream) p);
         fitting := celeriac.fitting(picked, room, first);
     end loop;

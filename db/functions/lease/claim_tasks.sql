@@ -9,7 +9,7 @@ create or replace function celeriac.claim_tasks(
 returns celeriac.leased_task[]
 language plpgsql volatile as $$
 declare
-    limited text[] := celeriac.limited_types(task_types);
+    limited text[] := '{}';
     rates jsonb := '{}';
     admitted celeriac.admitted_task[];
     want integer := claim_tasks.max_tasks;
@@ -20,7 +20,10 @@ declare
     served celeriac.served_stream[];
     stream celeriac.served_stream;
 begin
-    if limited <> '{}' then
+    -- Asked here and not in a function: this look is all that limits cost a claim of types that have none.
+    if exists (select from celeriac.task_type t
+                where t.name = any (task_types) and (t.concurrency is not null or t.rate_tasks is not null)) then
+        limited := celeriac.limited_types(task_types);
         admitted := array(select a from celeriac.open_slots(limited, 100) a);
         task_types := celeriac.within_rate(task_types);
     end if;
@@ -30,7 +33,9 @@ begin
             rates := celeriac.hold_rates(array(select s.task_type from unnest(served) s));
         end if;
         foreach stream in array served loop
-            stream.slots := least(stream.slots, (rates ->> stream.task_type)::bigint);
+            if rates <> '{}' then
+                stream.slots := least(stream.slots, (rates ->> stream.task_type)::bigint);
+            end if;
             select array_agg(c), coalesce(sum(c.payload_bytes), 0) into batch, used
               from celeriac.claim_ready(stream, claim_tasks.worker_id, claim_tasks.principal, claim_tasks.lock_duration_ms,
                                         room, cardinality(claimed) = 0) c;

@@ -1,7 +1,8 @@
 -- open_slots: BLOCKED -> READY, for keys with openings, a bounded number of them; of these types, or of all when null.
 -- Only for as many as there are slots left, best first, each version by itself. Answers with the tasks that were let in.
--- Waits for nobody, and no opening is lost: who freed a slot and who was blocked each leave one, so whichever of them commits
--- last, somebody looks after that. An opening stays when a BLOCKED task that fits could not be locked.
+-- Waits for nobody, and nobody is forgotten: who frees a slot and who is blocked each leave an opening, so whichever of them
+-- commits last, somebody looks after that. An opening stays while its own writer looks, who cannot see what others have
+-- not committed and they not what it has done; and when a BLOCKED task that fits could not be locked.
 create or replace function celeriac.open_slots(task_types text[], max_openings integer) returns setof celeriac.admitted_task
 language plpgsql volatile as $$
 declare
@@ -35,7 +36,8 @@ begin
                  where q.task_type = due.task_type and q.concurrency_key = due.key and q.version = stream.version and q.state = 'BLOCKED'));
         end loop;
         if done then
-            delete from celeriac.opening o where o.task_type = due.task_type and o.key = due.key and o.id = any (due.ids);
+            delete from celeriac.opening o
+             where o.task_type = due.task_type and o.key = due.key and o.id = any (due.ids) and o.writer <> pg_current_xact_id();
         end if;
     end loop;
 end $$;

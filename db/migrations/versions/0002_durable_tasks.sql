@@ -209,9 +209,10 @@ create table celeriac.slot (
 );
 
 -- Keys to look at again: a slot of theirs came free, or a task of theirs became BLOCKED. Append-only, so nobody waits here;
--- who takes a row looks with a snapshot that holds what its writer has done.
+-- who takes a row away has looked with a snapshot that holds what its writer has done, and is not that writer itself.
 create table celeriac.opening (
     id        bigint generated always as identity,
+    writer    xid8   not null default pg_current_xact_id(),
     task_type text   not null,
     key       text   not null,
     primary key (task_type, key, id)
