@@ -128,6 +128,17 @@ def test_a_result_has_the_same_type_and_value_in_the_first_run_and_in_a_replay(c
     assert second[6] == first[6]  # the order of a dict decides in which order steps are made
 
 
+def test_annotations_for_a_type_checkers_eyes_only_are_no_matter(carrier: Carrier) -> None:
+    def charge(order: "OnlyForTheChecker") -> "dt.date":  # type: ignore[name-defined]  # noqa: F821
+        return dt.date(2026, 3, 29)
+
+    @task("order")
+    def order(ctx: Context) -> dict[str, Any]:
+        return {"month": ctx.step("charge", charge, 1).month}
+
+    assert carrier.result(carrier.start(order)) == {"month": 3}
+
+
 def test_two_steps_of_one_name_are_two_steps(carrier: Carrier, effect: Effect, effects: Effects) -> None:
     @task("twice")
     def twice(ctx: Context) -> dict[str, Any]:

@@ -110,17 +110,16 @@ def returned_by(fn: Callable[..., Any]) -> Form:
         return PLAIN
     form = _RETURNED.get(function)
     if form is None:
-        form = _RETURNED[function] = form_of(_awaited(_hints(function).get("return")))
+        form = _RETURNED[function] = form_of(_awaited(_hint(function, "return")))
     return form
 
 
 def first_parameter(fn: Callable[..., Any], value: Any) -> Form:
     """The form of what a function takes first; without an annotation, that of `value` if it is a model or dataclass."""
     function = _function(fn)
-    hints = _hints(function) if getattr(function, "__annotations__", None) else {}
     for parameter in _parameters(fn)[:1]:
-        if parameter.name in hints:
-            return form_of(hints[parameter.name])
+        if parameter.name in getattr(function, "__annotations__", ()):
+            return form_of(_hint(function, parameter.name))
     is_model = is_dataclass(value) or hasattr(value, "model_dump")
     return form_of(type(value)) if is_model else PLAIN  # type: ignore[arg-type]
 
@@ -130,9 +129,9 @@ def handler_forms(handler: Callable[..., Any]) -> tuple[Form | None, Form]:
     parameters = _parameters(handler)
     if not 1 <= len(parameters) <= 2:
         raise TypeError(f"{_title(handler)} must take the context, or the context and an input")
-    hints = _hints(_function(handler))
-    takes = form_of(hints.get(parameters[1].name, Any)) if len(parameters) == 2 else None
-    return takes, form_of(_awaited(hints.get("return", Any)))
+    function = _function(handler)
+    takes = form_of(_hint(function, parameters[1].name)) if len(parameters) == 2 else None
+    return takes, form_of(_awaited(_hint(function, "return")))
 
 
 class Unreadable(Fatal):
@@ -196,11 +195,14 @@ def _function(fn: Any) -> Any:
     return fn if isinstance(fn, types.FunctionType | type) else type(fn).__call__
 
 
-def _hints(function: Any) -> dict[str, Any]:
+def _hint(function: Any, name: str) -> Any:
+    """One annotation, Any if there is none; the others may be for a type checker's eyes only."""
+    annotations = getattr(function, "__annotations__", {})
+    alone = types.SimpleNamespace(__annotations__={name: annotations.get(name, Any)})
     try:
-        return typing.get_type_hints(function, include_extras=True)
+        return typing.get_type_hints(alone, getattr(function, "__globals__", {}), include_extras=True)[name]
     except (NameError, TypeError, SyntaxError) as error:
-        raise TypeError(f"the annotations of {_title(function)} cannot be read: {error}") from None
+        raise TypeError(f"the annotation {name!r} of {_title(function)} cannot be read: {error}") from None
 
 
 def _parameters(fn: Callable[..., Any]) -> list[inspect.Parameter]:

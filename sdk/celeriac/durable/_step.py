@@ -7,7 +7,7 @@ from typing import Any
 
 from celeriac._faults import point
 from celeriac.durable._declaration import RetryPolicy
-from celeriac.durable._form import Form, returned_by
+from celeriac.durable._form import PLAIN, Form, returned_by
 from celeriac.durable._replay import Place, Replay
 from celeriac.durable._score import Ask, Do, Score
 from celeriac.durable._tries import ONCE, tries
@@ -60,4 +60,5 @@ def storable(place: Place, form: Form, result: Any) -> str:
     try:
         return form.write(result, "result")
     except (Invalid, TooLarge) as error:
-        raise StepFailed(place.name, f"its result cannot be stored: {error}") from error
+        hint = "; without an annotation of what the function returns it must be plain JSON" if form is PLAIN else ""
+        raise StepFailed(place.name, f"its result cannot be stored: {error}{hint}") from error
