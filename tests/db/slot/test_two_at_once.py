@@ -153,13 +153,12 @@ def test_who_cancels_a_task_that_was_let_in_and_not_taken_lets_in_the_next(
 
 
 def test_one_that_completes_and_looks_itself_is_looked_after(clerk: Clerk, pair: tuple[Connection, Connection]) -> None:
-    """It finds nobody behind its own opening, since the blocked one is not committed, and that one sees no free slot."""
+    """It sees nobody behind its opening, since the blocked one is not committed, and that one sees no free slot."""
     limit(clerk, 1)
     held = clerk.held(concurrency_key="k")
     following = clerk.enqueue(concurrency_key="k")
-    clerk.run(
-        "delete from celeriac.opening; update celeriac.queue set state = 'READY' where task_id = :id", id=following
-    )
+    clerk.run("delete from celeriac.opening")
+    clerk.run("update celeriac.queue set state = 'READY' where task_id = :id", id=following)
     completing, claiming = pair
     assert fetch(claiming) == []
     fused = "select * from celeriac.complete_and_fetch(%s, 'w1', '{mail}', 1)"
