@@ -22,7 +22,7 @@ def test_a_run_writes_its_figures_and_all_that_they_depend_on(tmp_path: Path) ->
     assert written.keys() >= {"question", "date", "seconds", "machine", "versions", "settings"}
     assert written["settings"]["postgres"]["synchronous_commit"] == "on"
     judged = [figure for figure in written["figures"] if figure["goal"]]
-    assert [figure["unit"] for figure in judged] == ["kB", "kB"]
+    assert [figure["unit"] for figure in judged] == ["kB", "kB", "kB"]
     assert all(figure["value"] > 0 and figure["verdict"] in ("met", "missed") for figure in judged)
     assert judged[0]["name"] in answer.stdout
 
