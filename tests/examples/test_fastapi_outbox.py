@@ -6,8 +6,7 @@ from types import ModuleType
 import httpx
 import pytest
 
-from celeriac.testing import crash_at
-from celeriac.testing.plugin import RunnerMaker
+from celeriac.testing import RunnerMaker, crash_at
 from tests.examples import programs
 
 NAME = "fastapi-outbox"

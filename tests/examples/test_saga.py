@@ -5,8 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from celeriac.testing import every_crash
-from celeriac.testing.plugin import RunnerMaker
+from celeriac.testing import RunnerMaker, every_crash
 from tests.examples import programs
 
 NAME = "saga"

@@ -88,3 +88,19 @@ def test_the_server_wheel_can_migrate_an_empty_database(
     packages = unpack(wheels["celeriac_server"], tmp_path)
     script = f"import db.migrate; db.migrate.migrate({empty_database_url!r}); print(db.migrate.__file__)"
     assert run_with(packages, script).startswith(str(packages))
+
+
+def test_the_pytest_plugin_of_the_sdk_harms_no_project_that_has_no_driver(
+    wheels: dict[str, Path], tmp_path: Path
+) -> None:
+    """pytest imports it wherever the SDK is installed, also for its HTTP client alone."""
+    packages = unpack(wheels["celeriac"], tmp_path)
+    [entry_points] = packages.glob("celeriac-*.dist-info/entry_points.txt")
+    assert "celeriac.pytest_plugin" in entry_points.read_text()
+    script = """
+import sys
+sys.modules.update(dict.fromkeys(["app", "db", "workers", "sqlalchemy", "psycopg", "redis", "celery", "pydantic"]))
+import celeriac.pytest_plugin
+print(celeriac.pytest_plugin.__file__)
+"""
+    assert run_with(packages, script).startswith(str(packages))

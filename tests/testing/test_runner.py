@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from celeriac import Context, Fatal, Retry, RetryPolicy, task
-from celeriac.testing import Clock, crash_at, every_crash
-from celeriac.testing.plugin import RunnerMaker
+from celeriac.testing import Clock, RunnerMaker, crash_at, every_crash
 
 calls: list[str] = []
 

@@ -6,7 +6,7 @@ Needs `celeriac[testing]`, and the `celeriac` command of the server for its Post
 
 from celeriac.testing._clock import Clock
 from celeriac.testing._crash import Crash, Crashed, Point, crash_at, every_crash
-from celeriac.testing._runner import Runner, StepRun, TaskRun
+from celeriac.testing._runner import Runner, RunnerMaker, StepRun, TaskRun
 from celeriac.testing._server import DatabaseServer, copied
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "DatabaseServer",
     "Point",
     "Runner",
+    "RunnerMaker",
     "StepRun",
     "TaskRun",
     "copied",

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import TracebackType, UnionType
-from typing import Any, Final, LiteralString, Self
+from typing import Any, Final, LiteralString, Protocol, Self
 
 import psycopg
 from psycopg.rows import dict_row
@@ -288,6 +288,13 @@ class Runner:
             if refused := refusal_in(error):
                 raise refused from None
             raise
+
+
+class RunnerMaker(Protocol):
+    """What the fixture `celeriac_runner` is: `celeriac_runner(approve, remind, transactions=engine)`."""
+
+    def __call__(self, *tasks: DurableTask, transactions: Any = None) -> Runner:
+        """A runner of these tasks in this test's database, closed with the test."""
 
 
 def _outcomes() -> UnionType | type[BaseException]:

@@ -1,19 +1,20 @@
 """Fixtures for tests of durable tasks; pytest finds them wherever `celeriac` is installed.
 
-Nothing is imported or started before a test asks for it: projects that do not use the fixtures pay nothing.
+Not inside of celeriac.testing, which needs psycopg: pytest imports this in every project that has `celeriac`, also for
+its HTTP client alone. Nothing is started before a test asks for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from celeriac.durable._declaration import DurableTask
-    from celeriac.testing import Clock, Runner
+    from celeriac.testing import Clock, Runner, RunnerMaker
 
 DATABASE_URL = "celeriac_database_url"
 COMMAND = "celeriac_command"
@@ -64,13 +65,6 @@ def celeriac_clock(celeriac_database_url: str) -> Iterator[Clock]:
 
     with psycopg.connect(celeriac_database_url, autocommit=True) as connection:
         yield Clock(connection)
-
-
-class RunnerMaker(Protocol):
-    """`celeriac_runner(approve, remind, transactions=engine)`."""
-
-    def __call__(self, *tasks: DurableTask, transactions: Any = None) -> Runner:
-        """A runner of these tasks in this test's database, closed with the test."""
 
 
 @pytest.fixture
