@@ -31,7 +31,7 @@ _INCIDENT = (
 )
 _OPERATION = (
     "operation_id", "task_id", "task_type", "branch", "ordinal", "name", "state", "attempt", "fencing_token", "plan",
-    "result", "error", "started_at", "ended_at",
+    "result", "error", "started_at", "unknown_at", "ended_at",
 )
 # fmt: on
 

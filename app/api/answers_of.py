@@ -242,7 +242,7 @@ class ResolvedIncident(BaseModel):
 
 
 class OperationAnswer(BaseModel):
-    """`plan` was written before the effect; `attempt` counts how often it was begun."""
+    """`plan` was written before the effect; `attempt` counts how often it was begun; UNKNOWN ones have `unknown_at`."""
 
     operation_id: UUID
     task_id: UUID
@@ -257,6 +257,7 @@ class OperationAnswer(BaseModel):
     result: Any
     error: str | None
     started_at: datetime
+    unknown_at: datetime | None
     ended_at: datetime | None
 
 

@@ -49,8 +49,8 @@ def list_operations(
     if as_json:
         document({"operations": found[:limit], "next_cursor": next_cursor})
         return
-    columns = ["operation_id", "state", "task_type", "task_id", "name", "attempt", "started_at", "error", "plan"]
-    table(columns, found[:limit], "no operation")
+    columns = ["operation_id", "state", "task_type", "task_id", "name", "attempt", "started_at", "unknown_at"]
+    table([*columns, "error", "plan"], found[:limit], "no operation")
     if next_cursor:
         remark(f"more: --cursor {next_cursor}")
 
