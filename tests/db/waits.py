@@ -1,12 +1,15 @@
 """What tests of waiting tasks share: suspending one, and what it waits for."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row
 
 from db import call
+from db.engine import sync_engine
 from tests.db.clerk import Clerk
 
 
@@ -59,6 +62,17 @@ def steps(clerk: Clerk, task_id: UUID) -> list[tuple[str, int, str, str, Any]]:
         (row["branch"], row["ordinal"], row["kind"], row["name"], row["result"] and json.loads(row["result"]))
         for row in found
     ]
+
+
+@contextmanager
+def another(url: str) -> Iterator[Clerk]:
+    """Somebody else, in a transaction that is rolled back at the end of the block, unless it was committed before."""
+    engine = sync_engine(url, pool_size=1)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("begin")
+        yield Clerk(connection)
+        connection.exec_driver_sql("rollback")
+    engine.dispose()
 
 
 def fire(clerk: Clerk, **arguments: Any) -> Row[Any]:

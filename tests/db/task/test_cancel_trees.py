@@ -14,7 +14,7 @@ from db.engine import sync_engine
 from db.errors import AlreadyEnded, Canceled, Refused
 from tests.db.clerk import Clerk
 from tests.db.overlap import overlap
-from tests.db.waits import at_rest, children, fire, for_signal, for_task, send, suspend
+from tests.db.waits import another, at_rest, children, fire, for_signal, for_task, send, suspend
 
 ROUNDS = 500
 
@@ -120,12 +120,18 @@ def test_children_that_come_too_late_are_refused(clerk: Clerk, database_url: str
     assert states(clerk) == {"CANCELED": 1}
 
 
-def test_a_child_that_somebody_is_at_for_long_is_canceled_soon_after(clerk: Clerk, database_url: str) -> None:
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_child_that_somebody_is_at_is_canceled_soon_after(clerk: Clerk, database_url: str, kept: bool) -> None:
     parent = clerk.held()
     ids = children(clerk, parent, *[{"task_type": "child"}] * 3)
     (held,) = clerk.fetch("child")
-    _, canceled = overlap(database_url, lambda c: c.extend(held), lambda c: c.cancel(parent.task_id))
-    assert canceled.state == "CANCELED"
+    with another(database_url) as other:
+        other.extend(held)
+        assert clerk.cancel(parent.task_id).state == "CANCELED"
+        assert [clerk.state(id) for id in ids] == ["LOCKED", "CANCELED", "CANCELED"]
+        fire(clerk)  # it is in the other's hands still
+        if kept:
+            other.conn.exec_driver_sql("commit")
     fire(clerk)
     assert [clerk.state(id) for id in ids] == ["CANCELED"] * 3
     with clerk.refuses(Canceled):

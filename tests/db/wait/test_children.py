@@ -12,7 +12,7 @@ from db.errors import IdempotencyConflict, Invalid, LeaseLost
 from tests.clock import Clock
 from tests.db.clerk import Clerk
 from tests.db.overlap import overlap
-from tests.db.waits import at_rest, children, fire, for_task, send, steps, suspend
+from tests.db.waits import another, at_rest, children, fire, for_task, send, steps, suspend
 
 
 def outcome(clerk: Clerk, task_id: UUID, ordinal: int = 1) -> dict[str, Any]:
@@ -185,11 +185,13 @@ def test_an_end_that_takes_long_to_commit_is_heard_later(clerk: Clerk, database_
     parent = clerk.held()
     (child,) = children(clerk, parent)
     (held,) = clerk.fetch("child")
-    _, rested = overlap(
-        database_url, lambda c: c.complete(held), lambda c: suspend(c, parent, for_task(child, ordinal=2)), keep=kept
-    )
-    # It looks for a moment only, and that may have been enough.
-    assert rested[0].state in ("WAITING", "SATISFIED")
+    with another(database_url) as other:
+        other.complete(held)
+        assert suspend(clerk, parent, for_task(child, ordinal=2))[0].state == "WAITING"
+        fire(clerk)
+        assert clerk.state(parent.task_id) == "WAITING"
+        if kept:
+            other.conn.exec_driver_sql("commit")
     fire(clerk)
     assert clerk.scalar("select count(*) from celeriac.follow_up") == 0
     if not kept:
