@@ -314,9 +314,10 @@ def test_the_database_user_must_be_the_one_that_holds_the_lease(
             insert(session, "a")
 
     task_id = carrier.start(order)
-    assert assets() == []
-    assert carrier.state(task_id) != "COMPLETED"
     conn.execute(text("drop role celeriac_test_other"))
+    assert assets() == []
+    assert carrier.state(task_id) == "FAILED"
+    assert "not by the database user of this transaction" in carrier.task(task_id).error
 
 
 @pytest.fixture

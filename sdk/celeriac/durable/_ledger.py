@@ -6,24 +6,23 @@ and learns it here. A call that gets no answer is repeated, for as long as a lea
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar
+from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from celeriac import _callers_connection, _clock, _json
 from celeriac._backoff import Backoff
 from celeriac._faults import point
 from celeriac._lease import Lease
-from celeriac.errors import Conflict, ConnectionFailed, IdempotencyConflict, NotFound
+from celeriac.errors import Conflict, ConnectionFailed, IdempotencyConflict, NotFound, OutOfPlace
 
 if TYPE_CHECKING:
     from celeriac.durable._database import Database, Row
 
 log = logging.getLogger("celeriac.fleet")
-
-T = TypeVar("T")
 
 LONGEST_PAUSE_SECONDS: Final = 5.0
 PAGE_STEPS: Final = 1000
@@ -144,7 +143,10 @@ class Ledger:
     def record_on(self, connection: Any, record: Record) -> None:
         """Write down one step in the user's own transaction; refused, as ever, when the lease is not held."""
         with _points("transaction.record", record.name):
-            self._guarded(lambda: _callers_connection.rows(connection, _RECORD, self._recording(record)))
+            try:
+                _callers_connection.rows(connection, _RECORD, self._recording(record))
+            except (Conflict, NotFound) as reason:
+                self._blame(reason)
 
     async def arecord_on(self, connection: Any, record: Record) -> None:
         """`record_on` for a connection that is awaited."""
@@ -152,8 +154,7 @@ class Ledger:
             try:
                 await _callers_connection.arows(connection, _RECORD, self._recording(record))
             except (Conflict, NotFound) as reason:
-                self._lose(reason)
-                raise
+                await asyncio.to_thread(self._blame, reason)
 
     def register_compensation(self, branch: str, ordinal: int, name: str) -> None:
         """Write down that this call must be undone if the task fails for good; before the call begins."""
@@ -234,18 +235,19 @@ class Ledger:
         return {**self._who, "steps": f"[{record.to_json()}]"}
 
     def _rows(self, statement: LiteralString, **values: Any) -> list[Row]:
-        return self._guarded(lambda: self._insist(statement, values))
-
-    def _guarded(self, call: Callable[[], T]) -> T:
         try:
-            return call()
+            return self._insist(statement, values)
         except (Conflict, NotFound) as reason:
-            self._lose(reason)
+            if not isinstance(reason, IdempotencyConflict):
+                self._lease.end(reason)
             raise
 
-    def _lose(self, reason: Conflict | NotFound) -> None:
-        if not isinstance(reason, IdempotencyConflict):
-            self._lease.end(reason)
+    def _blame(self, reason: Conflict | NotFound) -> None:
+        """Raise why a user's transaction was refused: the lease is lost, or that connection is another user's."""
+        self._rows(_READ_STEPS, after_branch=None, after_ordinal=None, max_steps=1, max_bytes=1)
+        raise OutOfPlace(
+            "the lease is held, but not by the database user of this transaction: it must log in as the worker does"
+        ) from reason
 
     def _insist(self, statement: LiteralString, values: Mapping[str, Any]) -> list[Row]:
         backoff = Backoff(cap_seconds=min(LONGEST_PAUSE_SECONDS, self._lease.duration / 6))
