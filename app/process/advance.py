@@ -9,9 +9,10 @@ from typing import Any, Final
 from app.process import errors
 from app.process.board import Board, Evaluate, ModelError
 from app.process.decision import Decision
-from app.process.entering import enter, settle_inclusive, task_for
+from app.process.entering import enter, task_for
 from app.process.facts import Completed, Continued, Fact, Failed, Happened, Started, Stopped, Thrown
 from app.process.graph import Graph, Kind
+from app.process.inclusive import settle_inclusive
 from app.process.state import Phase, Scope, State, Status, Token, Wait
 
 MOST_STEPS: Final = 10_000
@@ -77,14 +78,14 @@ def _completed(board: Board, fact: Completed) -> None:
     local = {name: value for name, value in fact.variables.items() if name in token.variables}
     board.assign(token.scope, {name: value for name, value in fact.variables.items() if name not in local})
     variables = {**token.variables, **local, **fact.local_variables}
-    _leave(board, board.put(replace(token, variables=variables, stuck=False)))
+    board.leave(replace(token, variables=variables, stuck=False))
 
 
 def _failed(board: Board, fact: Failed) -> None:
     token = board.tokens.get(fact.token)
     if token is None or token.phase is not Phase.STANDING or not _is_work(board, token):
         return
-    if board.status is Status.ACTIVE and token.undoes is None and _can_be_undone(board):
+    if board.status is Status.ACTIVE and not board.undoing(token) and _can_be_undone(board):
         board.undo_instance(Status.FAILED_COMPENSATED)
     else:
         board.block(token, Phase.STANDING, ModelError(fact.message, "failed"))
@@ -109,7 +110,7 @@ def _happened(board: Board, fact: Happened) -> None:
     if node.kind is not Kind.BOUNDARY:
         board.close_waits(token)
         # Behind a gateway the token stands at the gateway: it goes on from the event that came.
-        _leave(board, board.put(replace(token, node=node.id, stuck=False)))
+        board.leave(replace(token, node=node.id, stuck=False))
     elif node.interrupting:
         errors.interrupt(board, token)
         board.send(board.tokens[token.id], node.id)
@@ -123,7 +124,7 @@ def _continued(board: Board, fact: Continued) -> None:
     if token is None:
         return
     if token.phase is Phase.LEAVING:
-        _leave(board, board.put(replace(token, stuck=False)))
+        board.leave(replace(token, stuck=False))
     elif token.phase is Phase.ENTERING:
         board.put(replace(token, stuck=False))
         board.continued.add(token.id)
@@ -157,13 +158,6 @@ def _stopped(board: Board, fact: Stopped) -> None:
             board.cancel(token)
     board.due.clear()
     board.status = Status.CANCELED
-
-
-def _leave(board: Board, token: Token) -> None:
-    try:
-        board.leave(token)
-    except ModelError as error:
-        board.block(board.tokens[token.id], Phase.LEAVING, error)
 
 
 def _is_work(board: Board, token: Token) -> bool:

@@ -7,19 +7,17 @@ leaves the token where it is, whole.
 from __future__ import annotations
 
 from collections import ChainMap, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from app.process.decision import Action, DropTask, Note, RaiseIncident
-from app.process.graph import Assignment, Event, EventKind, Expression, Flow, Graph, Kind, Node, Value
-from app.process.state import NeedsMore, Phase, Run, Scope, State, Status, Subscription, Token, Wait
+from app.process.graph import Assignment, Event, EventKind, Expression, Flow, Graph, Node, Value
+from app.process.state import INSTANCE, NeedsMore, Phase, Run, Scope, State, Status, Subscription, Token, Wait
 from app.process.timing import timing_fault
 
 Evaluate = Callable[[Expression, Mapping[str, Any]], Any]
 """Gives the value of an expression with these variables; raises ModelError."""
-
-ACTIVITIES = frozenset({Kind.TASK, Kind.USER, Kind.RECEIVE, Kind.SCRIPT, Kind.SUBPROCESS, Kind.PASS})
 
 
 class ModelError(Exception):
@@ -90,6 +88,14 @@ class Board:
     def inner_scope(self, host: Token) -> Scope | None:
         """The scope that a token on a subprocess stands for."""
         return next((scope for scope in self.scopes.values() if scope.host == host.id and not scope.ended), None)
+
+    def outwards(self, token: Token) -> Iterator[Token]:
+        """A token, then those that stand on the subprocesses around it, from the inside out."""
+        at: Token | None = token
+        while at is not None:
+            yield at
+            host = self.scopes[at.scope].host
+            at = None if host is None else self.tokens.get(host)
 
     def waits_of(self, token: Token) -> Sequence[Wait]:
         return [wait for wait in self.waits.values() if wait.token == token.id]
@@ -185,9 +191,9 @@ class Board:
         if not flows:
             self.consume(token)
             return
+        self.send(token, flows[0].target, flows[0].id)
         for flow in flows[1:]:
             self.spawn(flow.target, token.scope, flow.id)
-        self.send(token, flows[0].target, flows[0].id)
 
     def block(self, token: Token, phase: Phase, error: ModelError) -> None:
         """An incident: the token stays, and comes back to `phase` when it is tried again."""
@@ -210,7 +216,16 @@ class Board:
         ]
 
     def leave(self, token: Token) -> None:
-        """An activity or event was done: outputs, what can be undone from now on, and the way out."""
+        """An activity or event was done: outputs, what can be undone from now on, and the way out.
+
+        What has no value there is an incident on the way out: what was done is not done again when it is retried.
+        """
+        try:
+            self._leave(self.put(token))
+        except ModelError as error:
+            self.block(token, Phase.LEAVING, error)
+
+    def _leave(self, token: Token) -> None:
         node, inner = self.node(token), self.inner_scope(token)
         view = self.view(token) if inner is None else ChainMap(*self._holders(inner.id))
         outputs = self.assignments(node.outputs, view)
@@ -222,11 +237,12 @@ class Board:
             return
         self.close_waits(token)
         self.assign(token.scope, outputs)
-        self._close_scope(inner)
         self.note("left", token)
         if token.undoes is not None:
+            self._drop_scope(inner)  # what a handler has done is not undone
             self.handler_done(token)
             return
+        self._close_scope(inner)
         self._subscribe(node, token, inner)
         self.fork(token, flows)
 
@@ -242,9 +258,7 @@ class Board:
 
     def cancel(self, token: Token) -> None:
         """Take a token away with all that it stands for. Its scope is not finished by that."""
-        self.close_waits(token)
-        if self.node(token).kind is Kind.TASK:
-            self.actions.append(DropTask(token.id))
+        self.drop(token)
         self.empty(token)
         for handler in [other for other in self.tokens.values() if other.run == token.id]:
             self.cancel(handler)
@@ -252,6 +266,12 @@ class Board:
         self.note("canceled", token)
         del self.tokens[token.id]
         self._count(token.scope, -1)
+
+    def drop(self, token: Token) -> None:
+        """Nothing that a token waits for is wanted any longer: no event, no work."""
+        self.close_waits(token)
+        if self.node(token).work is not None:
+            self.actions.append(DropTask(token.id))
 
     def empty(self, host: Token) -> None:
         """Cancel all inside the subprocess that a token stands on; what was done in it can no longer be undone."""
@@ -261,9 +281,7 @@ class Board:
         for token in self.tokens_in(inner.id):
             if token.id in self.tokens:
                 self.cancel(token)
-        for subscription in [s for s in self.subscriptions.values() if s.scope == inner.id]:
-            self._forget(subscription)
-        del self.scopes[inner.id]
+        self._drop_scope(inner)
 
     def finish_if_empty(self, scope_id: int) -> None:
         """The last token of a scope is gone: its subprocess is left, or the instance has ended."""
@@ -274,18 +292,14 @@ class Board:
             # While all is being undone, the end is that of the run.
             self.status = Status.COMPLETED if self.status is Status.ACTIVE else self.status
             return
-        host = self.tokens[scope.host or 0]
-        try:
-            self.leave(host)
-        except ModelError as error:
-            self.block(host, Phase.LEAVING, error)
+        self.leave(self.tokens[scope.host or 0])
 
     # Compensation
 
-    def run(self, number: int, subscriptions: Iterable[Subscription]) -> None:
-        """Begin to undo, the newest first."""
+    def run(self, number: int, subscriptions: Iterable[Subscription], *, running: int = 0) -> None:
+        """Begin to undo, the newest first; `running` handlers are at it already."""
         newest_first = sorted(subscriptions, key=lambda subscription: -subscription.id)
-        self.runs[number] = Run(number, tuple(subscription.id for subscription in newest_first))
+        self.runs[number] = Run(number, tuple(subscription.id for subscription in newest_first), running)
         self.go_on_undoing(number)
 
     def go_on_undoing(self, number: int) -> None:
@@ -327,37 +341,50 @@ class Board:
         thrower = self.tokens.get(number)
         if thrower is None:
             self.status = self.outcome or Status.FAILED_COMPENSATED
-            return
-        try:
+        else:
             self.leave(thrower)
-        except ModelError as error:
-            self.block(thrower, Phase.LEAVING, error)
+
+    def claimed(self) -> set[int]:
+        """The subscriptions that a run under way will come to."""
+        return {subscription for run in self.runs.values() for subscription in run.pending}
+
+    def undoing(self, token: Token) -> bool:
+        """Whether a token stands on a handler, or inside one."""
+        return any(one.undoes is not None for one in self.outwards(token))
 
     def undo_instance(self, outcome: Status) -> None:
-        """Cancel all that is under way, undo all that was done in any scope, and end as `outcome`."""
+        """Cancel all that is under way, undo all that was done in any scope, and end as `outcome`.
+
+        What is being undone already goes on, and what is left of it comes in its turn: nothing is undone twice.
+        """
         self.demand_all()
+        handlers = [token for token in self.tokens.values() if self.undoing(token)]
+        within = {scope for scope in self.scopes if self._within_handler(scope)}
         for token in list(self.tokens.values()):
-            if token.id in self.tokens and token.undoes is None:
+            if token not in handlers:
                 self._abandon(token)
         self.status, self.outcome = Status.COMPENSATING, outcome
-        self.due.clear()
-        handlers = [s for s in self.subscriptions.values() if not s.used and s.handler is not None]
-        self.run(0, handlers)
+        running = [token for token in handlers if token.scope not in within]
+        for token in running:
+            self.put(replace(token, run=INSTANCE))
+        left = (
+            s for s in self.subscriptions.values() if not s.used and s.handler is not None and s.scope not in within
+        )
+        self.run(INSTANCE, left, running=len(running))
+
+    def _within_handler(self, scope_id: int) -> bool:
+        scope: Scope | None = self.scopes[scope_id]
+        while scope is not None:
+            host = None if scope.host is None else self.tokens.get(scope.host)
+            if host is not None and host.undoes is not None:
+                return True
+            scope = None if scope.parent is None else self.scopes[scope.parent]
+        return False
 
     def _abandon(self, token: Token) -> None:
         """Cancel one token, but keep the scopes: what was done in them is to be undone there."""
-        self.close_waits(token)
-        if self.node(token).kind is Kind.TASK:
-            self.actions.append(DropTask(token.id))
+        self.drop(token)
         self.runs.pop(token.id, None)
-        for handler in [other for other in self.tokens.values() if other.run == token.id]:
-            self.close_waits(handler)
-            self.actions.append(DropTask(handler.id))
-            # It was not undone: its turn comes again.
-            assert handler.undoes is not None
-            self.subscriptions[handler.undoes] = replace(self.subscriptions[handler.undoes], used=False)
-            del self.tokens[handler.id]
-            self._count(handler.scope, -1)
         if (inner := self.inner_scope(token)) is not None:
             self.scopes[inner.id] = replace(inner, ended=True)
         self.note("canceled", token)
@@ -375,9 +402,7 @@ class Board:
         )
         if handler is not None and kept is not None:
             # A handler on the subprocess stands for all that is inside.
-            for subscription in [s for s in self.subscriptions.values() if s.scope == kept]:
-                self._forget(subscription)
-            del self.scopes[kept]
+            self._drop_scope(inner)
 
     def _close_scope(self, inner: Scope | None) -> None:
         if inner is None:
@@ -387,12 +412,15 @@ class Board:
         else:
             del self.scopes[inner.id]
 
-    def _forget(self, subscription: Subscription) -> None:
-        del self.subscriptions[subscription.id]
-        if subscription.inner is not None:
-            for inside in [s for s in self.subscriptions.values() if s.scope == subscription.inner]:
-                self._forget(inside)
-            self.scopes.pop(subscription.inner, None)
+    def _drop_scope(self, scope: Scope | None) -> None:
+        """Forget a scope, and all that could be undone in it."""
+        if scope is None:
+            return
+        for subscription in [s for s in self.subscriptions.values() if s.scope == scope.id]:
+            del self.subscriptions[subscription.id]
+            if subscription.inner is not None:
+                self._drop_scope(self.scopes.get(subscription.inner))
+        del self.scopes[scope.id]
 
     # Scopes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from app.process import errors
 from app.process.board import Board, ModelError
 from app.process.decision import MakeTask, ThrowSignal
 from app.process.graph import Event, EventKind, Flow, Kind, Node
+from app.process.inclusive import go_on_together
 from app.process.state import Phase, Scope, Token
 
 Enter = Callable[[Board, Token, Node], None]
@@ -57,7 +58,6 @@ def enter_script(board: Board, token: Token, node: Node) -> None:
     assert node.script is not None
     token, _ = _begin(board, token, node)
     value = board.value(node.script.expression, board.view(token))
-    board.put(token)
     if node.script.result_variable is not None:
         token = _set(board, token, {node.script.result_variable: value})
     board.leave(token)
@@ -65,7 +65,6 @@ def enter_script(board: Board, token: Token, node: Node) -> None:
 
 def enter_passing(board: Board, token: Token, node: Node) -> None:
     token, _ = _begin(board, token, node)
-    board.put(token)
     board.leave(token)
 
 
@@ -98,32 +97,12 @@ def enter_parallel(board: Board, token: Token, node: Node) -> None:
         complete = all(flow.id in by_flow for flow in incoming)
         joined = [by_flow[flow.id] for flow in incoming] if complete and incoming else waiting if complete else []
     if joined:
-        _go_on_together(board, joined, list(board.graph.outgoing(node.id)))
+        go_on_together(board, joined, list(board.graph.outgoing(node.id)))
 
 
 def enter_inclusive(board: Board, token: Token, node: Node) -> None:
-    """Wait for every token that can still come here; `settle_inclusive` looks when nothing else moves."""
+    """Wait for every token that can still come here; app/process/inclusive.py looks when nothing else moves."""
     board.put(replace(token, phase=Phase.JOINING, stuck=False))
-
-
-def settle_inclusive(board: Board) -> bool:
-    """Let one inclusive gateway go on, if there is one that no other token can come to; False when there is none.
-
-    A gateway whose conditions fail is an incident of its oldest token and is passed over.
-    """
-    for token in [t for t in board.tokens.values() if t.phase is Phase.JOINING and not t.stuck]:
-        node = board.node(token)
-        if node.kind is not Kind.INCLUSIVE or token is not board.joining(node.id, token.scope)[0]:
-            continue
-        if not _may_still_come(board, token, node):
-            try:
-                flows = board.ways_out(node, board.view(token))
-            except ModelError as error:
-                board.block(token, Phase.JOINING, error)
-                continue
-            _go_on_together(board, board.joining(node.id, token.scope), flows)
-            return True
-    return False
 
 
 def enter_event_gateway(board: Board, token: Token, node: Node) -> None:
@@ -134,6 +113,7 @@ def enter_event_gateway(board: Board, token: Token, node: Node) -> None:
 
 
 def enter_catch(board: Board, token: Token, node: Node) -> None:
+    token, _ = _begin(board, token, node)
     openings = board.openings([node], board.view(token))
     if openings:
         board.stand(token, openings)
@@ -147,6 +127,7 @@ def enter_throw(board: Board, token: Token, node: Node) -> None:
         enter_task(board, token, node)
         return
     event = node.event or Event(EventKind.NONE)
+    token, _ = _begin(board, token, node)
     if event.kind is EventKind.COMPENSATION:
         _compensate(board, token, event)
         return
@@ -235,31 +216,11 @@ def _first_way(board: Board, node: Node, view: Mapping[str, Any]) -> Flow:
     return board.graph.flows[node.default]
 
 
-def _go_on_together(board: Board, joined: Sequence[Token], flows: Sequence[Flow]) -> None:
-    """Several tokens become one, which goes on along `flows`."""
-    first, *rest = joined
-    board.note("left", first)
-    for token in rest:
-        del board.tokens[token.id]
-        board.discount(token.scope)
-    board.fork(board.tokens[first.id], flows)
-
-
-def _may_still_come(board: Board, token: Token, node: Node) -> bool:
-    """Whether a token elsewhere in the scope could still come to the gateway, and is needed: not each flow has one."""
-    waiting = board.joining(node.id, token.scope)
-    flows = {other.via for other in waiting}
-    if all(flow.id in flows for flow in board.graph.incoming(node.id)):
-        return False
-    here = {other.id for other in waiting}
-    others = (other for other in board.tokens_in(token.scope) if other.id not in here and other.undoes is None)
-    return any(other.node == node.id or board.graph.reaches(other.node, node.id) for other in others)
-
-
 def _compensate(board: Board, token: Token, event: Event) -> None:
     board.demand_all()
+    claimed = board.claimed()
     of_scope = (s for s in board.subscriptions.values() if s.scope == token.scope and not s.used)
-    wanted = [s for s in of_scope if event.activity is None or s.activity == event.activity]
+    wanted = [s for s in of_scope if s.id not in claimed and event.activity in (None, s.activity)]
     if not wanted:
         board.leave(token)
         return

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from app.process.board import Board, ModelError
-from app.process.decision import DropTask
-from app.process.graph import EventKind, Kind, Node
+from app.process.graph import EventKind, Node
 from app.process.state import Phase, Token
 
 
@@ -22,34 +21,36 @@ class BusinessError:
 def throw(board: Board, token: Token, error: BusinessError) -> None:
     """Hand an error from where a token stands outwards, until a boundary event catches it.
 
-    Nobody does: the path that threw it ends quietly, as at a none end event. Inside a handler that is an incident:
-    what it should have undone is not undone.
+    When nobody does: the path that threw it ends quietly, as at a none end event, in a model that catches no errors
+    there. Where errors are caught but not this one, and inside a handler (what it should have undone is not undone),
+    it is an incident.
     """
-    for host in _outwards(board, token):
-        catcher = _catcher(board, host, error.code)
+    caught_others = False
+    for host in board.outwards(token):
+        catchers = [node for node in board.graph.boundaries(host.node) if node.catches(EventKind.ERROR)]
+        catcher = _catcher(catchers, error.code)
         if catcher is not None:
             _catch(board, host, catcher, error)
             return
         if host.undoes is not None:
-            board.block(token, Phase.STANDING, ModelError(f"the error {error.code} was thrown while undoing", "failed"))
+            _refuse(board, token, f"the error {error.code} was thrown while undoing")
             return
-    board.close_waits(token)
-    board.empty(token)
+        caught_others = caught_others or bool(catchers)
+    if caught_others:
+        _refuse(board, token, f"no boundary event catches the error {error.code}")
+        return
+    board.drop(token)
     board.consume(token)
 
 
-def _outwards(board: Board, token: Token) -> Iterator[Token]:
-    """The token, then those that stand on the subprocesses around it."""
-    at: Token | None = token
-    while at is not None:
-        yield at
-        host = board.scopes[at.scope].host
-        at = None if host is None else board.tokens.get(host)
+def _refuse(board: Board, token: Token, reason: str) -> None:
+    """An incident. Retried, work is done again, and an end event throws again."""
+    phase = Phase.ENTERING if board.node(token).work is None else Phase.STANDING
+    board.block(token, phase, ModelError(reason, "failed"))
 
 
-def _catcher(board: Board, host: Token, code: str) -> Node | None:
-    """The boundary event that catches a code here: one for this very code goes before one for any."""
-    catchers = [node for node in board.graph.boundaries(host.node) if node.event and node.event.kind is EventKind.ERROR]
+def _catcher(catchers: Sequence[Node], code: str) -> Node | None:
+    """The boundary event that catches a code: one for this very code goes before one for any."""
     exact = (node for node in catchers if node.event and node.event.name == code)
     every = (node for node in catchers if node.event and node.event.name is None)
     return next(exact, None) or next(every, None)
@@ -66,8 +67,6 @@ def _catch(board: Board, host: Token, catcher: Node, error: BusinessError) -> No
 
 def interrupt(board: Board, host: Token) -> None:
     """Stop the activity that a token stands on, with all that is inside; the token itself stays to go another way."""
-    if board.node(host).kind is Kind.TASK:
-        board.actions.append(DropTask(host.id))
-    board.close_waits(host)
+    board.drop(host)
     board.empty(host)
     board.put(replace(host, stuck=False, variables={}))

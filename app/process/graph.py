@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Kind(StrEnum):
-    """What a node does with a token; one function of app/process/nodes each."""
+    """What a node does with a token; one function of app/process/entering.py each."""
 
     START = "start"
     END = "end"
@@ -126,6 +126,10 @@ class Node:
     link: str | None = None
     """Of a throw link event: the catch event that its token goes on at."""
 
+    def catches(self, kind: EventKind) -> bool:
+        """Whether this is a boundary event of the kind."""
+        return self.kind is Kind.BOUNDARY and self.event is not None and self.event.kind is kind
+
 
 @dataclass(frozen=True, slots=True)
 class Flow:
@@ -162,9 +166,7 @@ class Graph:
 
     def compensation_of(self, activity: str) -> str | None:
         """The handler that undoes an activity, if it has one."""
-        events = (
-            node for node in self.boundaries(activity) if node.event and node.event.kind is EventKind.COMPENSATION
-        )
+        events = (node for node in self.boundaries(activity) if node.catches(EventKind.COMPENSATION))
         return next((node.handler for node in events), None)
 
     def start(self, scope: str) -> Node | None:
@@ -180,9 +182,16 @@ class Graph:
         """The nodes directly in a process or subprocess."""
         return self._inside.get(scope, ())
 
-    def reaches(self, source: str, target: str) -> bool:
-        """Whether a token that stands at `source` could come to `target` within their scope."""
-        return target in self._reachable(source)
+    def ways_to(self, gateway: str) -> Mapping[str, frozenset[str]]:
+        """For each flow into a gateway the nodes from which a token could come by it, without passing the gateway."""
+        if gateway not in self._ways:
+            self._ways[gateway] = {flow.id: self._behind(flow.source, gateway) for flow in self.incoming(gateway)}
+        return self._ways[gateway]
+
+    @cached_property
+    def inclusive(self) -> Sequence[str]:
+        """The inclusive gateways, in the order of the document."""
+        return [node.id for node in self.nodes.values() if node.kind is Kind.INCLUSIVE]
 
     @cached_property
     def _outgoing(self) -> Mapping[str, tuple[Flow, ...]]:
@@ -201,27 +210,31 @@ class Graph:
         return _grouped((node.scope, node) for node in self.nodes.values())
 
     @cached_property
-    def _reached(self) -> dict[str, frozenset[str]]:
+    def _ways(self) -> dict[str, Mapping[str, frozenset[str]]]:
         return {}
 
-    def _reachable(self, source: str) -> frozenset[str]:
-        """Every node that lies ahead of `source`: by flows, by the boundary events on the way, and by links."""
-        if source not in self._reached:
-            seen: set[str] = set()
-            ahead = list(self._next(source))
-            while ahead:
-                node = ahead.pop()
-                if node not in seen:
-                    seen.add(node)
-                    ahead.extend(self._next(node))
-            self._reached[source] = frozenset(seen)
-        return self._reached[source]
+    def _behind(self, node: str, barrier: str) -> frozenset[str]:
+        """A node and all from which it can be reached: by flows, boundary events and links, not over `barrier`."""
+        seen: set[str] = set()
+        pending = [node]
+        while pending:
+            at = pending.pop()
+            if at not in seen and at != barrier:
+                seen.add(at)
+                pending.extend(self._before.get(at, ()))
+        return frozenset(seen)
 
-    def _next(self, node: str) -> Iterable[str]:
-        yield from (flow.target for flow in self.outgoing(node))
-        yield from (boundary.id for boundary in self.boundaries(node))
-        if (link := self.nodes[node].link) is not None:
-            yield link
+    @cached_property
+    def _before(self) -> Mapping[str, tuple[str, ...]]:
+        def pairs() -> Iterable[tuple[str, str]]:
+            yield from ((flow.target, flow.source) for flow in self.flows.values())
+            for node in self.nodes.values():
+                if node.attached_to is not None:
+                    yield node.id, node.attached_to
+                if node.link is not None:
+                    yield node.link, node.id
+
+        return _grouped(pairs())
 
 
 def _grouped(pairs: Iterable[tuple[str, T]]) -> Mapping[str, tuple[T, ...]]:
