@@ -49,6 +49,10 @@ select h.task_id, h.attempt, h.worker_id, h.principal, h.fencing_token, h.kind a
        h.started_at, h.at as ended_at
   from celeriac.history h
  where h.kind in ('failed', 'lease_lost', 'released', 'suspended') or (h.kind = 'canceled' and h.started_at is not null)
+    -- An attempt that failed and so raised an incident, or ended the undo, is told once.
+    or (h.kind in ('incident', 'undone')
+        and not exists (select from celeriac.history f
+                         where f.task_id = h.task_id and f.started_at = h.started_at and f.kind in ('failed', 'lease_lost')))
 union all
 select t.id, t.attempts, t.worker_id, t.principal, t.fencing_token, 'completed', null, t.started_at, t.ended_at
   from celeriac.task t where t.state = 'COMPLETED'

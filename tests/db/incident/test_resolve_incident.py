@@ -212,3 +212,31 @@ def test_beside_a_cancel_one_of_the_two_wins(
     assert ledger.open_incidents() == []
     for table in ("waiting", "wait", "queue"):
         assert clerk.scalar(f"select count(*) from celeriac.{table}") == 0
+
+
+def test_the_attempts_tell_of_each_once(clerk: Clerk, ledger: Ledger, clock: Clock) -> None:
+    clock.freeze()
+    task = clerk.held(retries=1)
+    ledger.register(task)
+    clock.advance(1)
+    ledger.decide(ledger.incident(task), "fail")
+    clock.advance(1)
+    clerk.fail(clerk.fetch()[0], error="bank closed")
+    clock.advance(1)
+    ledger.decide(ledger.open_incidents()[0]["incident_id"], "retry")
+    (undo,) = clerk.fetch()
+    ledger.undone(undo, 1)
+    ledger.finish(undo)
+    rows = clerk.query("select attempt, outcome, error from celeriac.task_attempts order by started_at")
+    assert [tuple(row.values()) for row in rows] == [
+        (1, "failed", "expected plan, found copy"),
+        (2, "failed", "bank closed"),
+        (2, "undone", "expected plan, found copy"),
+    ]
+
+
+def test_an_attempt_that_met_an_incident_is_one_of_the_attempts(clerk: Clerk, ledger: Ledger) -> None:
+    task = clerk.held()
+    ledger.incident(task)
+    (row,) = clerk.query("select attempt, outcome, error, fencing_token from celeriac.task_attempts")
+    assert tuple(row.values()) == (1, "incident", "expected plan, found copy", task.fencing_token)

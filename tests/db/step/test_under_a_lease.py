@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from app.dev.postgres import EmbeddedPostgres
+from db.engine import sync_engine
 from db.errors import AlreadyEnded, Canceled, Invalid, LeaseExpired, LeaseLost, NotFound, StaleToken
 from tests.clock import Clock
 from tests.db.clerk import Clerk
@@ -210,3 +211,21 @@ def test_the_principal_is_who_is_logged_in(clerk: Clerk, postgres: EmbeddedPostg
             mine.execute(RECORD, fetched)
     finally:
         clerk.run("drop role fleet_a; drop role fleet_b")
+
+
+@pytest.mark.parametrize("role", ["celeriac_api", "celeriac_fleet"])
+def test_a_role_can_do_all_of_it(clerk: Clerk, database_url: str, role: str) -> None:
+    engine = sync_engine(f"{database_url}?options=-crole%3D{role}", pool_size=1)
+    with engine.connect() as connection:
+        ledger = Ledger(Clerk(connection))
+        task = ledger.clerk.held()
+        ledger.record(task, step(1))
+        ledger.register(task, 2)
+        ledger.resolve(ledger.unknown(task, ordinal=2), "DONE")
+        (task,) = ledger.clerk.fetch()
+        assert [row.kind for row in ledger.steps(task)] == ["step", "operation"]
+        ledger.decide(ledger.incident(task), "fail")
+        (task,) = ledger.clerk.fetch()
+        ledger.undone(task, ledger.compensations(task)[0].number)
+        assert ledger.finish(task) == "FAILED"
+    engine.dispose()
