@@ -96,18 +96,25 @@ def operation_page(
     return page.where(text("unknown_at is not null")) if state == "UNKNOWN" else page
 
 
-# `more`: the task has steps after this one.
+# `more`: the task has steps after this one. Step by step, so that only what is shown is unpacked, and one more.
 _STEPS = text("""
+    with recursive page as (
+        (select s.*, coalesce(octet_length(s.result::text), 0)::bigint as bytes, 1 as number
+           from celeriac.task_steps s
+          where s.task_id = cast(:task_id as uuid)
+            and (s.branch, s.ordinal) > (cast(:branch as text), cast(:ordinal as integer))
+          order by s.branch, s.ordinal limit 1)
+         union all
+        select n.*, p.bytes + coalesce(octet_length(n.result::text), 0), p.number + 1
+          from page p
+         cross join lateral (select * from celeriac.task_steps s
+                              where s.task_id = p.task_id and (s.branch, s.ordinal) > (p.branch, p.ordinal)
+                              order by s.branch, s.ordinal limit 1) n
+         where p.number <= :limit and (p.number = 1 or p.bytes <= :max_bytes))
     select branch, ordinal, kind, name, result, error, fencing_token, recorded_at, more
-      from (select s.*, row_number() over w as number, row_number() over w < count(*) over () as more,
-                   sum(coalesce(octet_length(s.result::text), 0)) over w as bytes
-              from (select * from celeriac.task_steps
-                     where task_id = cast(:task_id as uuid)
-                       and (branch, ordinal) > (cast(:branch as text), cast(:ordinal as integer))
-                     order by branch, ordinal limit :looked_at) s
-            window w as (order by s.branch, s.ordinal)) page
-     where number = 1 or (number < :looked_at and bytes <= :max_bytes)
-     order by branch, ordinal
+      from (select p.*, number < count(*) over () as more from page p) p
+     where number = 1 or (number <= :limit and bytes <= :max_bytes)
+     order by number
 """)
 
 
@@ -117,9 +124,7 @@ def step_page(task_id: UUID | str, *, limit: int, max_bytes: int, after: tuple[s
     It stops before their results are more than `max_bytes`, but has always one; `more` says whether others follow it.
     """
     branch, ordinal = after or ("", 0)
-    return _STEPS.bindparams(
-        task_id=str(task_id), branch=branch, ordinal=ordinal, looked_at=limit + 1, max_bytes=max_bytes
-    )
+    return _STEPS.bindparams(task_id=str(task_id), branch=branch, ordinal=ordinal, limit=limit, max_bytes=max_bytes)
 
 
 def _page(
