@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from app.bpmn.loops import endless_loops
 from app.bpmn.problems import Report
-from app.process.graph import EventKind, Graph, Kind, Node
+from app.process.graph import EventKind, Expression, Graph, Kind, Node
 
 ACTIVITIES: Final = frozenset({Kind.TASK, Kind.USER, Kind.RECEIVE, Kind.SCRIPT, Kind.SUBPROCESS, Kind.PASS})
 
@@ -17,17 +18,17 @@ Told = Iterator[tuple[str, str]]
 
 def check(graph: Graph, lines: Mapping[str, int], report: Report) -> None:
     """Add everything that is wrong with the graph as a whole to the report."""
-    checks: tuple[Callable[[Graph], Told], ...] = (
-        _flows, _starts, _gateways, _event_gateways, _boundaries, _handlers, _throws, _defaults, _subscriptions,
-    )  # fmt: skip
-    for one in checks:
-        for element, message in one(graph):
-            report.error(element, lines.get(element, 1), message)
-    if not report.errors:
-        for element, message in _unreachable(graph):
-            report.error(element, lines.get(element, 1), message)
-        for element in _loops(graph):
-            report.error(element, lines.get(element, 1), "the model goes round here for ever without waiting")
+
+    def tell(rules: tuple[Rule, ...], add: Callable[[str, int, str], None]) -> None:
+        for rule in rules:
+            for element, message in rule(graph):
+                add(element, lines.get(element, 1), message)
+
+    tell(RULES, report.error)
+    tell(REMARKS, report.warning)
+    if not any(True for _ in _flows(graph)):
+        # With a flow that leads nowhere, what lies behind it is out of reach only for that.
+        tell((_unreachable, _endless), report.error)
 
 
 def _flows(graph: Graph) -> Told:
@@ -87,7 +88,7 @@ def _event_gateways(graph: Graph) -> Told:
             yield node.id, "an event-based gateway has events behind it"
         for flow in graph.outgoing(node.id):
             target = graph.nodes.get(flow.target)
-            if target is not None and (target.kind is not Kind.CATCH or len(graph.incoming(target.id)) > 1):
+            if target is not None and (not _waits_for_event(target) or len(graph.incoming(target.id)) > 1):
                 yield flow.id, "behind an event-based gateway are catch events of its own"
 
 
@@ -100,29 +101,33 @@ def _boundaries(graph: Graph) -> Told:
             yield node.id, f"attachedToRef names no activity: {node.attached_to}"
         elif host.scope != node.scope or host.kind not in ACTIVITIES:
             yield node.id, "a boundary event is attached to an activity of its own scope"
-        if node.event and node.event.kind is EventKind.ERROR and not node.interrupting:
+        elif host.for_compensation:
+            yield node.id, "a compensation handler has no boundary events"
+        if node.catches(EventKind.ERROR) and not node.interrupting:
             yield node.id, "an error boundary event interrupts"
+        if node.event and node.event.kind is EventKind.TERMINATE:
+            yield node.id, "a boundary event cannot wait for terminate"
+        if node.catches(EventKind.COMPENSATION) and graph.outgoing(node.id):
+            yield node.id, "nothing flows out of a compensation boundary event"
 
 
 def _handlers(graph: Graph) -> Told:
-    events = [
-        n
-        for n in graph.nodes.values()
-        if n.kind is Kind.BOUNDARY and n.event and n.event.kind is EventKind.COMPENSATION
-    ]
+    events = [node for node in graph.nodes.values() if node.catches(EventKind.COMPENSATION)]
     for node in events:
         handler = graph.nodes.get(node.handler or "")
         if handler is None:
             yield node.id, "a compensation boundary event is joined to its handler by an association"
         elif not handler.for_compensation:
             yield handler.id, "a compensation handler says so (isForCompensation)"
+        elif handler.scope != node.scope or handler.kind not in ACTIVITIES:
+            yield handler.id, "a compensation handler is an activity of the scope of what it undoes"
     doubled = Counter(node.attached_to for node in events)
     for node in events:
         if doubled[node.attached_to] > 1:
             yield node.id, "an activity has one compensation boundary event"
-    handlers = {node.handler for node in events}
+    named = Counter(node.handler for node in events)
     for node in graph.nodes.values():
-        if node.for_compensation and node.id not in handlers:
+        if node.for_compensation and not named[node.id]:
             yield node.id, "no compensation boundary event names this handler"
 
 
@@ -149,20 +154,43 @@ def _defaults(graph: Graph) -> Told:
             yield node.id, f"default names no flow that leaves it: {node.default}"
 
 
-def _subscriptions(graph: Graph) -> Told:
-    """Two events of one message at one place: nobody could say which of them a message is for."""
-    seen: set[tuple[str, object]] = set()
+def _doubles(graph: Graph) -> Told:
+    """Two events of one name at one place: nobody could say which of them a message, signal or error is for."""
+    seen: set[tuple[str, object, object]] = set()
+    for place, node in _listening(graph):
+        if node.event is None or isinstance(node.event.name, Expression):
+            continue
+        what = (place, node.event.kind, node.event.name)
+        if what in seen:
+            named = "any error" if node.event.name is None else f"the {node.event.kind} {node.event.name}"
+            yield node.id, f"another event waits for {named} at the same place"
+        seen.add(what)
+
+
+def _listening(graph: Graph) -> Iterator[tuple[str, Node]]:
+    """Events by the place where they wait, as far as only one of a name may be there."""
     for node in graph.nodes.values():
-        if (
-            node.kind is Kind.START
-            and node.event
-            and node.event.kind is EventKind.MESSAGE
-            and isinstance(node.event.name, str)
-        ):
-            place = (node.scope, node.event.name)
-            if place in seen:
-                yield node.id, f"two start events wait for the message {node.event.name}"
-            seen.add(place)
+        if node.event and node.event.kind in (EventKind.MESSAGE, EventKind.SIGNAL, EventKind.ERROR):
+            if node.kind is Kind.START:
+                yield node.scope, node
+            elif node.kind is Kind.RECEIVE:
+                yield node.id, node
+            elif node.kind is Kind.BOUNDARY:
+                yield node.attached_to or "", node
+        if node.kind is Kind.EVENT_GATEWAY:
+            behind = (graph.nodes.get(flow.target) for flow in graph.outgoing(node.id))
+            yield from (
+                (node.id, one)
+                for one in behind
+                if one and one.event and one.event.kind in (EventKind.MESSAGE, EventKind.SIGNAL)
+            )
+
+
+def _conditions_nobody_asks(graph: Graph) -> Told:
+    for flow in graph.flows.values():
+        source = graph.nodes.get(flow.source)
+        if flow.condition is not None and source and source.kind in (Kind.PARALLEL, Kind.EVENT_GATEWAY):
+            yield flow.id, f"the condition has no effect behind a {source.kind.replace('_', ' ')} gateway"
 
 
 def _unreachable(graph: Graph) -> Told:
@@ -182,50 +210,18 @@ def _unreachable(graph: Graph) -> Told:
             yield node.id, "no token can ever come here"
 
 
-def _loops(graph: Graph) -> Iterator[str]:
-    """One node of every circle that has no condition on it and nothing that waits: it can only go round for ever."""
-
-    def passes(node: Node) -> bool:
-        waits = node.kind in (
-            Kind.TASK,
-            Kind.USER,
-            Kind.RECEIVE,
-            Kind.CATCH,
-            Kind.EVENT_GATEWAY,
-            Kind.SUBPROCESS,
-            Kind.END,
-        )
-        return not waits and node.work is None and not node.commit_before and not node.commit_after
-
-    colour: dict[str, int] = {}
-    for start in graph.nodes:
-        stack: list[tuple[str, Iterator[str]]] = [(start, iter(_only_ways(graph, start, passes)))]
-        if start in colour:
-            continue
-        colour[start] = 1
-        while stack:
-            at, ways = stack[-1]
-            following = next(ways, None)
-            if following is None:
-                colour[at] = 2
-                stack.pop()
-            elif colour.get(following) == 1:
-                yield following
-                return
-            elif following not in colour:
-                colour[following] = 1
-                stack.append((following, iter(_only_ways(graph, following, passes))))
+def _endless(graph: Graph) -> Told:
+    for name in endless_loops(graph):
+        yield name, "the model goes round here for ever without waiting"
 
 
-def _only_ways(graph: Graph, name: str, passes: Callable[[Node], bool]) -> list[str]:
-    """Where a token that does not wait at `name` must go on to, whatever the variables."""
-    node = graph.nodes[name]
-    if not passes(node):
-        return []
-    flows = graph.outgoing(name)
-    if node.kind is Kind.EXCLUSIVE and len(flows) != 1:
-        return []
-    if node.kind in (Kind.PARALLEL, Kind.INCLUSIVE) and len(graph.incoming(name)) > 1:
-        return []
-    certain = [flow.target for flow in flows if flow.condition is None]
-    return certain + ([node.link] if node.link is not None else [])
+def _waits_for_event(node: Node) -> bool:
+    return node.kind is Kind.CATCH and node.event is not None and node.event.kind is not EventKind.NONE
+
+
+Rule = Callable[[Graph], Told]
+RULES: Final[tuple[Rule, ...]] = (
+    _flows, _starts, _gateways, _event_gateways, _boundaries, _handlers, _throws, _defaults, _doubles,
+)  # fmt: skip
+REMARKS: Final[tuple[Rule, ...]] = (_conditions_nobody_asks,)
+"""What does no harm, and is most likely not what was meant."""

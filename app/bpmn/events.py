@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from app.bpmn.markup import Element
-from app.bpmn.names import bpmn, extension, is_bpmn
+from app.bpmn.names import BPMN, bpmn, extension, is_bpmn, is_name
 from app.bpmn.problems import Report
 from app.bpmn.values import text_of, text_or_expression
 from app.expressions.syntax import has_expression
@@ -41,20 +41,20 @@ def read_roots(definitions: Element) -> Roots:
     return Roots(names("message"), names("signal"), names("error", "errorCode"))
 
 
-def definition_of(event: Element, report: Report) -> Element | None:
-    """The one event definition of an event; several are told as an error."""
-    found = [child for child in event.children if child.name[1].endswith("EventDefinition")]
-    found += [child for child in event.children if is_bpmn(child, "eventDefinitionRef")]
-    if len(found) > 1:
-        report.error(event.id, event.line, "an event with several definitions is not known")
-    return found[0] if found else None
+def definitions_of(event: Element) -> list[Element]:
+    """Every definition of an event: what it waits for or makes happen."""
+    names = ("EventDefinition", "eventDefinitionRef")
+    return [child for child in event.children if child.name[0] == BPMN and child.name[1].endswith(names)]
 
 
 def read_event(event: Element, roots: Roots, report: Report) -> Event:
     """What the event is about; problems are in the report, and then the event is a none event."""
-    definition = definition_of(event, report)
-    if definition is None:
+    found = definitions_of(event)
+    if len(found) > 1:
+        report.error(event.id, event.line, "an event with several definitions is not known")
+    if not found:
         return Event(EventKind.NONE)
+    definition = found[0]
     local = definition.name[1]
     if local == "timerEventDefinition":
         return _timer(event, definition, report)
@@ -71,7 +71,7 @@ def read_event(event: Element, roots: Roots, report: Report) -> Event:
     if local == "terminateEventDefinition":
         return Event(EventKind.TERMINATE)
     if local == "linkEventDefinition":
-        return Event(EventKind.NONE, name=definition.get("name") or text_of(definition.child(bpmn("target"))))
+        return _link(event, definition, report)
     report.error(event.id, definition.line, f"{UNKNOWN.get(local, local)} are not there yet")
     return Event(EventKind.NONE)
 
@@ -100,7 +100,16 @@ def _named(
         if not throws_message:
             report.error(event.id, definition.line, f"{reference} names no {kind} with a name: {target}")
         return Event(kind)
-    return Event(kind, name=text_or_expression(name, report, event))
+    if not has_expression(name) and not is_name(name):
+        report.error(event.id, definition.line, f"the name of a {kind} has 1 to 255 printable characters")
+    return Event(kind, name=text_or_expression(name, report, event, line=definition.line))
+
+
+def _link(event: Element, definition: Element, report: Report) -> Event:
+    name = definition.get("name") or text_of(definition.child(bpmn("target")))
+    if not name:
+        report.error(event.id, definition.line, "a link event has a name")
+    return Event(EventKind.NONE, name=name)
 
 
 def _error(event: Element, definition: Element, roots: Roots, report: Report) -> Event:
@@ -130,4 +139,6 @@ def _timer(event: Element, definition: Element, report: Report) -> Event:
     timer = TIMERS[given[0].name[1]]
     if not has_expression(text) and (fault := timing_fault(timer, text)) is not None:
         report.error(event.id, given[0].line, fault)
-    return Event(EventKind.TIMER, timer=timer, when=text_or_expression(text, report, event))
+    if timer == "cycle" and is_bpmn(event, "intermediateCatchEvent"):
+        report.warning(event.id, given[0].line, "a timer on the way fires once, whatever its cycle")
+    return Event(EventKind.TIMER, timer=timer, when=text_or_expression(text, report, event, line=given[0].line))

@@ -82,6 +82,8 @@ class _Builder:
     def __init__(self) -> None:
         self.root: Element | None = None
         self._open: list[Element] = []
+        self._texts: list[list[str]] = []
+        """The pieces of text of each open element: joined once, for there may be very many."""
         self._count = 0
         self.parser = expat.ParserCreate(namespace_separator=" ")
         self.parser.buffer_text = True
@@ -116,12 +118,13 @@ class _Builder:
         else:
             parent.children.append(element)
         self._open.append(element)
+        self._texts.append([])
 
     def _end(self, _: str) -> None:
-        self._open.pop()
+        self._open.pop().text = "".join(self._texts.pop())
 
     def _characters(self, text: str) -> None:
-        self._open[-1].text += text
+        self._texts[-1].append(text)
 
 
 def _split(name: str) -> Name:

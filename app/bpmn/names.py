@@ -39,5 +39,10 @@ def camunda_children(element: Element, local: str) -> list[Element]:
     return [child for child in element.children if child.name in ((CAMUNDA, local), (ACTIVITI, local))]
 
 
+def is_name(text: str) -> bool:
+    """Whether the database takes a text for a name: 1 to 255 printable characters with no space around them."""
+    return 0 < len(text) <= 255 and text == text.strip() and text.isprintable()
+
+
 def is_true(value: str | None) -> bool:
     return (value or "").strip().lower() == "true"

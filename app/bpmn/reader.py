@@ -7,49 +7,27 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from app.bpmn.checks import check
-from app.bpmn.events import Roots, is_link, read_event, read_roots
+from app.bpmn.events import Roots, definitions_of, is_link, read_event, read_roots
 from app.bpmn.markup import Element, Unreadable, parse
-from app.bpmn.names import BPMN, CELERIAC, bpmn, extension, extensions, is_bpmn, is_true
+from app.bpmn.names import BPMN, CELERIAC, bpmn, extension, extensions, is_bpmn, is_name, is_true
 from app.bpmn.options import Options
 from app.bpmn.problems import Report
-from app.bpmn.values import condition_of, parameters, script_in, text_or_expression
-from app.bpmn.work import read_work
+from app.bpmn.values import condition_of, is_runnable, parameters, script_in, shown, text_or_expression
+from app.bpmn.work import cannot_be_run, read_work
 from app.process.graph import Event, EventKind, Expression, Flow, Graph, Kind, Node, Script
 
 IGNORED: Final = frozenset(
     {
-        *(
-            "laneSet",
-            "dataObject",
-            "dataObjectReference",
-            "dataStoreReference",
-            "textAnnotation",
-            "group",
-            "documentation",
-        ),
-        *(
-            "extensionElements",
-            "ioSpecification",
-            "property",
-            "auditing",
-            "monitoring",
-            "association",
-            "incoming",
-            "outgoing",
-        ),
-        *(
-            "supportedInterfaceRef",
-            "resourceRole",
-            "performer",
-            "humanPerformer",
-            "potentialOwner",
-            "dataInputAssociation",
-        ),
-        *("dataOutputAssociation", "correlationSubscription", "artifact", "multiInstanceLoopCharacteristics"),
+        "laneSet", "dataObject", "dataObjectReference", "dataStoreReference", "dataInputAssociation",
+        "dataOutputAssociation", "ioSpecification", "property", "textAnnotation", "group", "association", "artifact",
+        "documentation", "extensionElements", "incoming", "outgoing", "auditing", "monitoring", "resourceRole",
+        "performer", "humanPerformer", "potentialOwner", "supportedInterfaceRef", "correlationSubscription",
+        "multiInstanceLoopCharacteristics", "standardLoopCharacteristics",
     }
-)
+)  # fmt: skip
+"""What says nothing about where tokens go, or is read with the element around it."""
 NOT_YET: Final = {
-    "callActivity": "call activities", "transaction": "transactions", "adHocSubProcess": "ad-hoc subprocesses",
+    "callActivity": "call activities", "adHocSubProcess": "ad-hoc subprocesses",
     "complexGateway": "complex gateways", "subChoreography": "choreographies", "callChoreography": "choreographies",
 }  # fmt: skip
 GATEWAYS: Final = {
@@ -123,24 +101,27 @@ class _Reader:
         self._lines: dict[str, int] = {}
         self._links: dict[tuple[str, str], str] = {}
         self._handlers: dict[str, str] = {}
-        self._unread: set[str] = set()
-        """Elements that are told as errors already: what refers to them is not wrong as well."""
+        self._strangers: dict[str, Node] = {}
+        """Elements that are told as errors already, as nodes: what refers to them is not wrong as well."""
 
     def model(self) -> Model:
         process = self._process
         name = process.id or ""
-        if not name:
-            self._report.error(None, process.line, "the process has no id")
+        if not is_name(name):
+            self._report.error(name[:255] or None, process.line, "a process has an id of 1 to 255 characters")
         self._lines[name] = process.line
+        self._refuse_listeners(process)
         for element in process.walk():
             if is_bpmn(element, "association"):
                 self._handlers[element.get("sourceRef") or ""] = element.get("targetRef") or ""
         self._read_scope(process, name)
         self._join_links()
+        named = {end for flow in self._flows.values() for end in (flow.source, flow.target)}
+        strangers = {node.id: node for node in self._strangers.values() if node.id in named}
         graph = Graph(
             name,
-            {node.id: node for node in self._nodes.values() if node.attached_to not in self._unread},
-            {flow.id: flow for flow in self._flows.values() if not {flow.source, flow.target} & self._unread},
+            self._nodes | strangers,
+            self._flows,
             process.get("name"),
             parallel_compensation=is_true(process.attributes.get((CELERIAC, "parallelCompensation"))),
             counting_joins=is_true(process.attributes.get((CELERIAC, "countingJoins"))),
@@ -149,7 +130,6 @@ class _Reader:
         return Model(graph, extension(process, "versionTag"), extension(process, "historyTimeToLive"), self._lines)
 
     def _read_scope(self, scope: Element, name: str) -> None:
-        self._refuse_listeners(scope)
         for element in scope.children:
             local = element.name[1]
             if element.name[0] != BPMN or local in IGNORED or local.endswith("EventDefinition"):
@@ -158,14 +138,13 @@ class _Reader:
                 self._read_flow(element)
             elif local == "subProcess" and is_true(element.get("triggeredByEvent")):
                 self._report.error(element.id, element.line, "event subprocesses are not there yet")
-            elif local in NOT_YET:
-                self._report.error(element.id, element.line, f"{NOT_YET[local]} are not there yet")
-                self._unread.add(element.id or "")
+                self._read_scope(element, element.id or "")
             elif (reader := self._reader_of(element)) is not None:
                 self._add(reader(element, name), element)
             else:
-                self._report.error(element.id, element.line, f"{local} is not known")
-                self._unread.add(element.id or "")
+                what = f"{NOT_YET[local]} are not there yet" if local in NOT_YET else f"{local} is not known"
+                self._report.error(element.id, element.line, what)
+                self._strangers[element.id or ""] = self._node(element, Kind.PASS, name)
 
     def _reader_of(self, element: Element) -> Callable[[Element, str], Node] | None:
         local = element.name[1]
@@ -185,18 +164,21 @@ class _Reader:
             "manualTask": self._pass,
             "task": self._pass,
             "subProcess": self._subprocess,
+            "transaction": self._transaction,
         }
         return readers.get(local)
 
     def _add(self, node: Node, element: Element) -> None:
-        if not node.id:
-            self._report.error(None, element.line, f"{element.name[1]} has no id")
+        if not is_name(node.id):
+            what = "has no id" if not node.id else "has an id of more than 255 characters, or with spaces"
+            self._report.error(node.id[:255] or None, element.line, f"{element.name[1]} {what}")
             return
         self._lines[node.id] = element.line
         self._nodes[node.id] = node
 
     def _node(self, element: Element, kind: Kind, scope: str) -> Node:
         """What every node has."""
+        self._refuse_listeners(element)
         return Node(
             element.id or "",
             kind,
@@ -212,25 +194,40 @@ class _Reader:
         for loop in ("multiInstanceLoopCharacteristics", "standardLoopCharacteristics"):
             if element.child(bpmn(loop)) is not None:
                 self._report.error(element.id, element.line, "multi-instance and loop activities are not there yet")
-        self._refuse_listeners(element)
+        return self._mapped(self._node(element, kind, scope), element)
+
+    def _mapped(self, node: Node, element: Element) -> Node:
+        """A node with its input and output parameters."""
         return replace(
-            self._node(element, kind, scope),
-            inputs=parameters(element, "inputParameter", self._report),
-            outputs=parameters(element, "outputParameter", self._report),
+            node,
+            inputs=parameters(element, "inputParameter", self._options, self._report),
+            outputs=parameters(element, "outputParameter", self._options, self._report),
         )
 
     # Events
 
+    def _event(self, element: Element, kind: Kind, scope: str) -> Node:
+        node = self._mapped(self._node(element, kind, scope), element)
+        return replace(node, event=read_event(element, self._roots, self._report))
+
     def _start(self, element: Element, scope: str) -> Node:
-        self._refuse_listeners(element)
-        return replace(self._node(element, Kind.START, scope), event=read_event(element, self._roots, self._report))
+        node = self._event(element, Kind.START, scope)
+        if (starter := extension(element, "initiator")) is not None:
+            self._report.warning(element.id, element.line, f"the variable {shown(starter)} (initiator) is not set")
+        texts = (node.event.name, node.event.when) if node.event else ()
+        if any(isinstance(text, Expression) for text in texts):
+            self._report.error(
+                element.id, element.line, "a start event has no variables that its event could depend on"
+            )
+        return node
 
     def _end(self, element: Element, scope: str) -> Node:
-        self._refuse_listeners(element)
-        return self._thrower(element, Kind.END, scope)
+        node = self._thrower(element, Kind.END, scope)
+        if node.outputs:
+            self._report.error(element.id, element.line, "an end event has no output parameters")
+        return node
 
     def _throw(self, element: Element, scope: str) -> Node:
-        self._refuse_listeners(element)
         if is_link(element):
             event = read_event(element, self._roots, self._report)
             # The name stands here until all catch events are known.
@@ -238,46 +235,44 @@ class _Reader:
         return self._thrower(element, Kind.THROW, scope)
 
     def _thrower(self, element: Element, kind: Kind, scope: str) -> Node:
-        event = read_event(element, self._roots, self._report)
-        node = replace(self._node(element, kind, scope), event=event)
-        if event.kind is not EventKind.MESSAGE:
+        node = self._event(element, kind, scope)
+        if node.event is None or node.event.kind is not EventKind.MESSAGE:
             return node
         definition = element.child(bpmn("messageEventDefinition"))
         work = read_work(definition or element, element, self._options, self._report, required=False)
         if work is None:
             self._report.warning(element.id, element.line, "a message event without an implementation sends nothing")
-        elif not isinstance(work, Expression):
+        elif isinstance(work, Expression):
+            self._report.warning(element.id, element.line, "an expression sends nothing, and is not run")
+        else:
             return replace(node, work=work)
         return node
 
     def _catch(self, element: Element, scope: str) -> Node:
-        self._refuse_listeners(element)
-        event = read_event(element, self._roots, self._report)
-        node = self._node(element, Kind.CATCH, scope)
+        node = self._event(element, Kind.CATCH, scope)
+        event = node.event or Event(EventKind.NONE)
         if is_link(element):
             name = str(event.name or "")
             if (scope, name) in self._links:
                 self._report.error(element.id, element.line, f"there are two catch events for the link {name}")
             self._links[scope, name] = node.id
             return replace(node, event=Event(EventKind.NONE))
-        if event.kind not in (EventKind.TIMER, EventKind.MESSAGE, EventKind.SIGNAL):
+        told = event.kind is EventKind.NONE and bool(definitions_of(element))
+        if event.kind not in (EventKind.TIMER, EventKind.MESSAGE, EventKind.SIGNAL) and not told:
             self._report.error(
                 element.id, element.line, "a catch event waits for a timer, a message, a signal or a link"
             )
-        return replace(node, event=event)
+        return node
 
     def _boundary(self, element: Element, scope: str) -> Node:
-        self._refuse_listeners(element)
-        event = read_event(element, self._roots, self._report)
         node = replace(
-            self._node(element, Kind.BOUNDARY, scope),
-            event=event,
+            self._event(element, Kind.BOUNDARY, scope),
             attached_to=element.get("attachedToRef") or "",
             interrupting=(element.get("cancelActivity") or "true").strip().lower() != "false",
         )
-        if event.kind is EventKind.COMPENSATION:
+        if node.catches(EventKind.COMPENSATION):
             return replace(node, handler=self._handlers.get(node.id))
-        if event.kind is EventKind.NONE:
+        if not definitions_of(element):
             self._report.error(element.id, element.line, "a boundary event has a definition")
         return node
 
@@ -293,7 +288,7 @@ class _Reader:
     def _script(self, element: Element, scope: str) -> Node:
         node = self._activity(element, Kind.SCRIPT, scope)
         language = element.get("scriptFormat")
-        if self._options.unrunnable == "ignore" and (language or "").lower() not in ("cel", "juel"):
+        if self._options.unrunnable == "ignore" and not is_runnable(language):
             self._report.warning(element.id, element.line, f"the script in {language or 'no language'} is ignored")
             return replace(node, kind=Kind.PASS)
         expression = script_in(element.child(bpmn("script")), language, element, self._report)
@@ -321,8 +316,13 @@ class _Reader:
         self._read_scope(element, node.id)
         return node
 
+    def _transaction(self, element: Element, scope: str) -> Node:
+        self._report.error(element.id, element.line, "transactions are not there yet")
+        return self._subprocess(element, scope)
+
     def _gateway(self, element: Element, scope: str) -> Node:
-        self._refuse_listeners(element)
+        if extensions(element, "inputOutput"):
+            self._report.error(element.id, element.line, "a gateway has no input or output parameters")
         return self._node(element, GATEWAYS[element.name[1]], scope)
 
     def _read_flow(self, element: Element) -> None:
@@ -333,12 +333,9 @@ class _Reader:
         self._flows[name] = Flow(name, source, target, condition_of(element, self._report))
 
     def _refuse_listeners(self, element: Element) -> None:
-        for kind in ("executionListener", "taskListener"):
+        for kind, what in (("executionListener", "an execution listener"), ("taskListener", "a task listener")):
             for listener in extensions(element, kind):
-                if self._options.unrunnable == "ignore":
-                    self._report.warning(element.id, listener.line, f"an {kind} is ignored")
-                else:
-                    self._report.error(element.id, listener.line, f"an {kind} cannot be run")
+                cannot_be_run(element, listener, what, self._options, self._report)
 
     def _join_links(self) -> None:
         for node in [node for node in self._nodes.values() if node.kind is Kind.LINK]:

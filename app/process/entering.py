@@ -64,6 +64,7 @@ def enter_script(board: Board, token: Token, node: Node) -> None:
 
 
 def enter_passing(board: Board, token: Token, node: Node) -> None:
+    """Start and boundary events have happened already; manual and abstract tasks are nobody's here."""
     token, _ = _begin(board, token, node)
     board.leave(token)
 
@@ -152,21 +153,13 @@ def enter_end(board: Board, token: Token, node: Node) -> None:
         enter_throw(board, token, node)
 
 
-def enter_boundary(board: Board, token: Token, node: Node) -> None:
-    board.leave(token)
-
-
 def enter_link(board: Board, token: Token, node: Node) -> None:
     assert node.link is not None
     board.send(token, node.link)
 
 
-def enter_start(board: Board, token: Token, node: Node) -> None:
-    board.leave(token)
-
-
 ENTER: Final[Mapping[Kind, Enter]] = {
-    Kind.START: enter_start,
+    Kind.START: enter_passing,
     Kind.END: enter_end,
     Kind.TASK: enter_task,
     Kind.USER: enter_waiting,
@@ -180,7 +173,7 @@ ENTER: Final[Mapping[Kind, Enter]] = {
     Kind.SUBPROCESS: enter_subprocess,
     Kind.CATCH: enter_catch,
     Kind.THROW: enter_throw,
-    Kind.BOUNDARY: enter_boundary,
+    Kind.BOUNDARY: enter_passing,
     Kind.LINK: enter_link,
 }
 
