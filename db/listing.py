@@ -19,6 +19,7 @@ _VIEW_OF = (
     | dict.fromkeys(ENDED_STATES, "ended_task_list")
 )
 
+# No payloads: a page of them could be hundreds of megabytes.
 # fmt: off
 _TASK = (
     "task_id", "task_type", "version", "business_key", "state", "priority", "retries", "attempts", "expirations",
@@ -27,11 +28,11 @@ _TASK = (
 )
 _INCIDENT = (
     "incident_id", "task_id", "task_type", "kind", "state", "operation_id", "branch", "ordinal", "name", "message",
-    "detail", "created_at", "resolved_at", "resolution", "resolved_by", "note",
+    "created_at", "resolved_at", "resolution", "resolved_by", "note",
 )
 _OPERATION = (
-    "operation_id", "task_id", "task_type", "branch", "ordinal", "name", "state", "attempt", "fencing_token", "plan",
-    "result", "error", "started_at", "unknown_at", "ended_at",
+    "operation_id", "task_id", "task_type", "branch", "ordinal", "name", "state", "attempt", "fencing_token", "error",
+    "started_at", "unknown_at", "ended_at",
 )
 # fmt: on
 

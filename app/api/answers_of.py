@@ -207,7 +207,7 @@ class SentSignal(BaseModel):
     delivered: int
 
 
-class IncidentAnswer(BaseModel):
+class ListedIncident(BaseModel):
     """`kind`: operation_unknown, other_code or undo_failed; `branch`, `ordinal` and `name`: where in the task."""
 
     incident_id: UUID
@@ -220,7 +220,6 @@ class IncidentAnswer(BaseModel):
     ordinal: int | None
     name: str | None
     message: str
-    detail: Any
     created_at: datetime
     resolved_at: datetime | None
     resolution: str | None
@@ -228,10 +227,16 @@ class IncidentAnswer(BaseModel):
     note: str | None
 
 
+class IncidentAnswer(ListedIncident):
+    """`detail` is for programs: what was expected and what was found."""
+
+    detail: Any
+
+
 class IncidentPage(BaseModel):
     """`next_cursor` is null on the last page."""
 
-    incidents: list[IncidentAnswer]
+    incidents: list[ListedIncident]
     next_cursor: str | None
 
 
@@ -241,8 +246,8 @@ class ResolvedIncident(BaseModel):
     resolution: str
 
 
-class OperationAnswer(BaseModel):
-    """`plan` was written before the effect; `attempt` counts how often it was begun; UNKNOWN ones have `unknown_at`."""
+class ListedOperation(BaseModel):
+    """`attempt` counts how often it was begun; UNKNOWN ones have `unknown_at`."""
 
     operation_id: UUID
     task_id: UUID
@@ -253,18 +258,23 @@ class OperationAnswer(BaseModel):
     state: str
     attempt: int
     fencing_token: int
-    plan: Any
-    result: Any
     error: str | None
     started_at: datetime
     unknown_at: datetime | None
     ended_at: datetime | None
 
 
+class OperationAnswer(ListedOperation):
+    """`plan` was written before the effect."""
+
+    plan: Any
+    result: Any
+
+
 class OperationPage(BaseModel):
     """`next_cursor` is null on the last page."""
 
-    operations: list[OperationAnswer]
+    operations: list[ListedOperation]
     next_cursor: str | None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
@@ -43,7 +43,7 @@ async def list_incidents(call: Call, asked: Annotated[IncidentQuery, Query()]) -
     """A page of incidents, open ones unless `state` says otherwise."""
     demand(call.principal, "read")
     rows, next_cursor = await page_of(call, incident_page, asked)
-    return answer({"incidents": [_shown(row) for row in rows], "next_cursor": next_cursor})
+    return answer({"incidents": rows, "next_cursor": next_cursor})
 
 
 @router.get("/{incident_id}", response_model=answers_of.IncidentAnswer, responses=_READ_REFUSALS)
@@ -58,7 +58,7 @@ async def get(call: Call, incident_id: Id) -> Response:
     )
     if not rows:
         raise Problem(404, "there is no such incident")
-    return answer(_shown(dict(rows[0]._mapping)))
+    return answer(splice(dict(rows[0]._mapping), ("detail",)))
 
 
 @router.post(
@@ -74,7 +74,3 @@ async def resolve(call: Call, incident_id: Id, body: ResolveIncidentRequest) -> 
     )
     call.parts.announcer.announce([row.task_type])
     return answer({"incident_id": row.incident_id, "task_id": row.task_id, "resolution": row.resolution})
-
-
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    return splice(row, ("detail",))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
@@ -44,7 +44,7 @@ async def list_operations(call: Call, asked: Annotated[OperationQuery, Query()])
     """A page of operations; `state=UNKNOWN` are those that somebody must decide about."""
     demand(call.principal, "read")
     rows, next_cursor = await page_of(call, operation_page, asked)
-    return answer({"operations": [_shown(row) for row in rows], "next_cursor": next_cursor})
+    return answer({"operations": rows, "next_cursor": next_cursor})
 
 
 @router.get("/{operation_id}", response_model=answers_of.OperationAnswer, responses=_READ_REFUSALS)
@@ -59,7 +59,7 @@ async def get(call: Call, operation_id: Id) -> Response:
     )
     if not rows:
         raise Problem(404, "there is no such operation")
-    return answer(_shown(dict(rows[0]._mapping)))
+    return answer(splice(dict(rows[0]._mapping), ("plan", "result")))
 
 
 @router.post(
@@ -80,7 +80,3 @@ async def resolve(call: Call, operation_id: Id, body: ResolveOperationRequest) -
     )
     call.parts.announcer.announce([row.task_type])
     return answer({"operation_id": row.operation_id, "task_id": row.task_id, "state": row.state})
-
-
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    return splice(row, ("plan", "result"))

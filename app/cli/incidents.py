@@ -6,9 +6,10 @@ from uuid import UUID
 
 import typer
 
-from app.cli.database import connection
+from app.cli.database import connection, select
+from app.cli.exits import ExitCode, Stop
 from app.cli.options import Json
-from app.cli.output import decoded, document, remark, table
+from app.cli.output import decoded, document, facts, remark, table
 
 group = typer.Typer(help="Look at incidents and decide about them.", no_args_is_help=True)
 
@@ -53,8 +54,7 @@ def list_incidents(
         after=cursor,
     )
     with connection() as conn:
-        rows = [dict(row) for row in conn.execute(page).mappings()]
-    found = [row | {"detail": decoded(row["detail"])} for row in rows]
+        found = [dict(row) for row in conn.execute(page).mappings()]
     next_cursor = found[limit - 1]["incident_id"] if len(found) > limit else None
     if as_json:
         document({"incidents": found[:limit], "next_cursor": next_cursor})
@@ -64,6 +64,20 @@ def list_incidents(
     table([*columns, *decided], found[:limit], "no incident")
     if next_cursor:
         remark(f"more: --cursor {next_cursor}")
+
+
+@group.command("show")
+def show_incident(incident_id: UUID, as_json: Json = False) -> None:
+    """Show one incident with its details."""
+    with connection() as conn:
+        found = select(conn, "select * from celeriac.incidents where incident_id = :id", id=incident_id)
+    if not found:
+        raise Stop(ExitCode.FAILED, f"incident_id: there is no incident {incident_id}")
+    incident = found[0] | {"detail": decoded(found[0]["detail"])}
+    if as_json:
+        document(incident)
+    else:
+        facts(incident)
 
 
 @group.command("resolve")

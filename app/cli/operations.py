@@ -6,9 +6,10 @@ from uuid import UUID
 
 import typer
 
-from app.cli.database import connection
+from app.cli.database import connection, select
+from app.cli.exits import ExitCode, Stop
 from app.cli.options import Json, json_option
-from app.cli.output import decoded, document, remark, table
+from app.cli.output import decoded, document, facts, remark, table
 
 group = typer.Typer(help="Look at operations, say what came of unknown ones.", no_args_is_help=True)
 
@@ -43,16 +44,29 @@ def list_operations(
         state=state.value if state else None, task_id=task_id, task_type=task_type, limit=limit + 1, after=cursor
     )
     with connection() as conn:
-        rows = [dict(row) for row in conn.execute(page).mappings()]
-    found = [row | {"plan": decoded(row["plan"]), "result": decoded(row["result"])} for row in rows]
+        found = [dict(row) for row in conn.execute(page).mappings()]
     next_cursor = found[limit - 1]["operation_id"] if len(found) > limit else None
     if as_json:
         document({"operations": found[:limit], "next_cursor": next_cursor})
         return
-    columns = ["operation_id", "state", "task_type", "task_id", "name", "attempt", "started_at", "unknown_at"]
-    table([*columns, "error", "plan"], found[:limit], "no operation")
+    columns = ["operation_id", "state", "task_type", "task_id", "name", "attempt", "started_at", "unknown_at", "error"]
+    table(columns, found[:limit], "no operation")
     if next_cursor:
         remark(f"more: --cursor {next_cursor}")
+
+
+@group.command("show")
+def show_operation(operation_id: UUID, as_json: Json = False) -> None:
+    """Show one operation with its plan, which was written before the effect, and its result."""
+    with connection() as conn:
+        found = select(conn, "select * from celeriac.operations where operation_id = :id", id=operation_id)
+    if not found:
+        raise Stop(ExitCode.FAILED, f"operation_id: there is no operation {operation_id}")
+    operation = found[0] | {name: decoded(found[0][name]) for name in ("plan", "result")}
+    if as_json:
+        document(operation)
+    else:
+        facts(operation)
 
 
 @group.command("resolve")

@@ -181,7 +181,8 @@ def test_over_http_incidents_and_operations_are_decided(client: Any, book: Book)
     decided = client.resolve_operation(operation_id, "DONE", result=[1])
     assert (decided.task_id, decided.state) == (str(second.task_id), "DONE")
     assert client.list_incidents().incidents == []
-    assert [found["result"] for found in client.list_operations(state="DONE").operations] == [[1]]
+    assert [found["operation_id"] for found in client.list_operations(state="DONE").operations] == [operation_id]
+    assert client.get_operation(operation_id)["result"] == [1]
 
 
 def test_over_http_a_task_is_canceled_and_undone(client: Any, book: Book) -> None:
