@@ -220,3 +220,56 @@ def test_health_turns_red_when_the_server_is_read_only(clerk: Clerk) -> None:
 def test_an_unknown_task_is_no_row(clerk: Clerk) -> None:
     for view in ("task_list", "task_detail", "task_timeline", "task_attempts"):
         assert clerk.query(f"select * from celeriac.{view} where task_id = :id", id=UUID(int=7)) == []
+
+
+def test_a_version_that_no_live_worker_runs_is_stuck(clerk: Clerk, clock: Clock) -> None:
+    """Also when no worker was ever registered; a worker that names no versions runs all."""
+    for version in (1, 1, 2, 3):
+        clerk.enqueue(version=version)
+    clerk.enqueue("scan")
+    clerk.done("done", version=7)
+    clerk.one("promote_due")
+
+    def stuck() -> list[tuple[Any, ...]]:
+        rows = clerk.query(
+            "select task_type, version, open_tasks, waiting_tasks from celeriac.stuck_versions order by 1, 2"
+        )
+        return [tuple(row.values()) for row in rows]
+
+    assert stuck() == [("mail", 1, 2, 0), ("mail", 2, 1, 0), ("mail", 3, 1, 0), ("scan", 1, 1, 0)]
+    clerk.one("register_worker", worker_id="w1", task_types=["mail"], versions={"mail": [1, 3]})
+    clerk.one("register_worker", worker_id="w2", task_types=["scan"])
+    assert stuck() == [("mail", 2, 1, 0)]
+    clerk.one("register_worker", worker_id="w2", task_types=["scan", "mail"], versions={"mail": [2]})
+    assert stuck() == []
+    clock.advance(31)
+    clerk.one("register_worker", worker_id="w1", task_types=["mail"], versions={"mail": [1, 3]})
+    assert stuck() == [("mail", 2, 1, 0), ("scan", 1, 1, 0)]
+
+
+def test_a_stuck_version_tells_since_when(clerk: Clerk, clock: Clock) -> None:
+    clock.freeze()
+    first = clock.now()
+    clerk.held()
+    clock.advance(60)
+    clerk.enqueue()
+    (row,) = clerk.query("select * from celeriac.stuck_versions")
+    assert (row["open_tasks"], row["oldest_created_at"]) == (2, first)
+
+
+def test_slots_tell_what_is_wrong_with_them(clerk: Clerk) -> None:
+    clerk.one("register_task_type", name="mail", concurrency=1)
+    held = clerk.held(concurrency_key="k")
+    clerk.enqueue(concurrency_key="k")
+
+    def faults() -> list[tuple[Any, ...]]:
+        return [(row["fault"], row["key"]) for row in clerk.query("select * from celeriac.slot_faults")]
+
+    assert faults() == []
+    clerk.run("delete from celeriac.opening")
+    assert faults() == []
+    clerk.run("delete from celeriac.slot")
+    assert sorted(faults()) == [("a blocked task although a slot is free", "k"), ("a held task without a slot", "k")]
+    clerk.run("insert into celeriac.slot (task_type, key, number, task_id) values ('mail', 'k', 1, gen_random_uuid())")
+    assert sorted(faults()) == [("a held task without a slot", "k"), ("a slot of a task that nobody holds", "k")]
+    assert held

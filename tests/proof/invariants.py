@@ -50,6 +50,12 @@ BROKEN = text("""
     select 'history of a task that never was', h.task_id from celeriac.history h
      where not exists (select from celeriac.task t where t.id = h.task_id)
     union all
+    select s.fault, s.task_id from celeriac.slot_faults s
+    union all
+    select 'more held than the limit of the key', min(s.task_id::text)::uuid
+      from celeriac.slot s join celeriac.task_type t on t.name = s.task_type
+     group by s.task_type, s.key, t.concurrency having count(*) > t.concurrency
+    union all
     select 'a failure without a line in the timeline', t.id from celeriac.task t
      where t.state in ('FAILED', 'CANCELED')
        and not exists (select from celeriac.history h where h.task_id = t.id

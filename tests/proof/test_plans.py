@@ -4,7 +4,7 @@ The plans are the real ones of the statements inside the functions, for the valu
 kept). A claim touches as many pages of a long queue as of a short one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -111,6 +111,7 @@ def every_call(connection: psycopg.Connection[Any]) -> None:
         call(f"{verb}_task", leased()[0], "w")
         many = [{"task_id": leased()[0]} for _ in range(3)]
         call(f"{verb}_tasks", Jsonb([*many, *many, {"task_id": "00000000-0000-7000-8000-000000000000"}]), "w")
+    limited_calls(connection, call)
     failed = [leased()[0] for _ in range(3)]
     call("fail_tasks", Jsonb([{"task_id": one, "retries": 0} for one in failed]), "w")
     call("redrive_task", failed[0])
@@ -129,6 +130,29 @@ def every_call(connection: psycopg.Connection[Any]) -> None:
     call("ring_stale", 0)
     call("purge_ended", 0)
     call("record_refusal", failed[0], "complete", "stale_token", "w")
+
+
+def limited_calls(connection: psycopg.Connection[Any], call: Callable[..., list[Any]]) -> None:
+    """The ways of tasks with a concurrency key, and of types with a rate."""
+    limit = "select celeriac.register_task_type(%s, concurrency => %s, rate_tasks => %s, rate_ms => %s)"
+    keyed = Jsonb([{"task_type": "keyed", "concurrency_key": key, "delay_ms": ms} for key in "kkkl" for ms in (0, 1)])
+    call("enqueue_tasks", keyed)
+    call("fetch_tasks", "k", ["keyed"], 1)
+    for concurrency in (1, 3, 6):
+        connection.execute(limit, ["keyed", concurrency, 100, 1000])
+        call("enqueue_tasks", keyed)
+        (one, *_) = call("fetch_tasks", "k", ["keyed", "small"], 5)
+        call("complete_and_fetch", Jsonb([{"task_id": str(one[0])}]), "k", ["keyed"], 5)
+        call("ready_types", ["keyed"])
+    connection.execute(limit, ["keyed", 1, 1, 3_600_000])
+    call("fetch_tasks", "k", ["keyed"], 1)
+    connection.execute("select pg_sleep(0.005)")
+    call("promote_due", 10)
+    enqueue(connection, 2)
+    leases = call("fetch_tasks", "k", ["small"], 2)
+    call("extend_leases", Jsonb([{"task_id": str(one[0]), "lock_duration_ms": 60_000} for one in leases]), "k")
+    call("release_leases", "k")
+    connection.execute(limit, ["keyed", 0, 0, 0])
 
 
 def _pairs(connection: psycopg.Connection[Any], query: str) -> Any:

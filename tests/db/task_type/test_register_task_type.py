@@ -107,3 +107,32 @@ def test_a_fleet_that_comes_is_rung_for_what_was_enqueued_before_it(clerk: Clerk
     assert clerk.rings() == []
     register(clerk, delivery="celery", queue="fleet")
     assert clerk.rings() == [("fleet", "mail")]
+
+
+def test_limits_are_kept_and_taken_away_by_zero(clerk: Clerk) -> None:
+    limits = {"concurrency": 3, "rate_tasks": 100, "rate_ms": 60_000}
+    none = dict.fromkeys(limits)
+    assert {name: register(clerk, **limits)[name] for name in limits} == limits
+    assert {name: register(clerk)[name] for name in limits} == limits
+    assert {name: register(clerk, concurrency=0)[name] for name in limits} == limits | {"concurrency": None}
+    assert {name: register(clerk, rate_tasks=0)[name] for name in limits} == none
+    register(clerk, **limits)
+    assert {name: register(clerk, rate_ms=0)[name] for name in limits} == none | {"concurrency": 3}
+    assert {name: register(clerk, **dict.fromkeys(limits, 0))[name] for name in limits} == none
+
+
+@pytest.mark.parametrize(
+    ("limits", "field"),
+    [
+        ({"concurrency": -1}, "concurrency"), ({"concurrency": 10_001}, "concurrency"),
+        ({"rate_tasks": -1, "rate_ms": 1}, "rate_tasks"), ({"rate_tasks": 1_000_001, "rate_ms": 1}, "rate_tasks"),
+        ({"rate_tasks": 1, "rate_ms": -1}, "rate_ms"), ({"rate_tasks": 1, "rate_ms": 2_592_000_001}, "rate_ms"),
+        ({"rate_tasks": 1}, "rate_ms"), ({"rate_ms": 1}, "rate_tasks"),
+        ({"rate_tasks": 1, "rate_ms": 0}, "rate_ms"), ({"rate_tasks": 0, "rate_ms": 1}, "rate_tasks"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_limit_that_is_out_of_bounds_or_a_half_is_refused(clerk: Clerk, limits: dict[str, int], field: str) -> None:
+    register(clerk)
+    with clerk.refuses(Invalid, field):
+        register(clerk, **limits)
