@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from sqlalchemy import NullPool, create_engine, text
+from sqlalchemy.orm import Session, sessionmaker
 
 from celeriac import AsyncContext, Context, Done, DurableTask, Fatal, NotDone, RetryPolicy, send_signal, task
 from celeriac.testing import Clock
@@ -103,6 +105,41 @@ def transact(ctx: Context, input: dict[str, str]) -> dict[str, str]:
     return {"paid": ctx.transact("pay", pay, input["key"], "bill")}
 
 
+@task("retries", lease=LEASE_SECONDS, retry=PATIENT)
+def retries(ctx: Context, input: dict[str, str]) -> dict[str, str]:
+    first = ctx.step("first", do, input["key"], "first")
+    if not times(input["key"], "failed"):
+        do(input["key"], "failed")
+        raise OSError("not this time")
+    return {"first": first}
+
+
+@task("unknown", lease=LEASE_SECONDS, retry=PATIENT)
+def unknown(ctx: Context, input: dict[str, str]) -> dict[str, str]:
+    """It was done, and then went wrong: only a person can tell."""
+    plan = {"key": input["key"], "what": "line"}
+    return {"line": ctx.operation("write", plan, do=write_and_fail, retry=RetryPolicy(attempts=2, first=0, cap=0))}
+
+
+def write_and_fail(plan: dict[str, str]) -> str:
+    write_line(plan)
+    raise OSError("the printer does not answer")
+
+
+@task("orm", lease=LEASE_SECONDS, retry=PATIENT)
+def orm(ctx: Context, input: dict[str, str]) -> dict[str, str]:
+    """The same writes through a session of SQLAlchemy."""
+    sessions = sessionmaker(create_engine(os.environ["BUSINESS"], poolclass=NullPool))
+    with ctx.transaction(sessions, name="pay") as session:
+        session.execute(text("insert into paid values (:key, 'bill')"), {"key": input["key"]})
+    return {"paid": ctx.transact("tip", tip, input["key"], source=sessions)}
+
+
+def tip(session: Session, key: str) -> str:
+    session.execute(text("insert into paid values (:key, 'tip')"), {"key": key})
+    return "tip"
+
+
 @task("waits", lease=LEASE_SECONDS, retry=PATIENT)
 def waits(ctx: Context, input: dict[str, str]) -> dict[str, Any]:
     ctx.step("before", do, input["key"], "before")
@@ -152,6 +189,25 @@ def saga(ctx: Context, input: dict[str, str]) -> None:
     raise Fatal("no car is left")
 
 
+@task("undone_by_hand", lease=LEASE_SECONDS, retry=PATIENT, compensate_retry=RetryPolicy(attempts=1))
+def undone_by_hand(ctx: Context, input: dict[str, str]) -> None:
+    ctx.step("flight", do, input["key"], "flight", compensate=undo_at_the_second_try)
+    raise Fatal("no car is left")
+
+
+def undo_at_the_second_try(key: str, what: str) -> None:
+    if not times(key, "tried"):
+        do(key, "tried")
+        raise OSError("the office is closed")
+    undo(key, what)
+
+
+@task("canceled", lease=LEASE_SECONDS, retry=PATIENT, compensate_retry=PATIENT)
+def canceled(ctx: Context, input: dict[str, str]) -> None:
+    ctx.step("flight", do, input["key"], "flight", compensate=undo)
+    ctx.wait_for("never", input["key"])
+
+
 @task("coroutine", lease=LEASE_SECONDS, retry=PATIENT)
 async def coroutine(ctx: AsyncContext, input: dict[str, str]) -> dict[str, str]:
     async def slowly(key: str) -> str:
@@ -172,6 +228,23 @@ def send_go(connection: Connection, key: str) -> None:
 
 def let_a_day_pass(connection: Connection, key: str) -> None:
     Clock(connection).advance(days=1, seconds=1)
+
+
+def open_the_office(connection: Connection, key: str) -> None:
+    """A person says that the undo may be tried again."""
+    connection.execute(
+        "select celeriac.resolve_incident(i.incident_id, 'retry') from celeriac.incidents i"
+        "  join celeriac.task_list t using (task_id) where i.state = 'OPEN' and t.business_key = %s",
+        [key],
+    ).fetchall()
+
+
+def call_it_off(connection: Connection, key: str) -> None:
+    connection.execute(
+        "select celeriac.cancel_task(task_id, compensate => true) from celeriac.task_list"
+        " where business_key = %s and state not in ('COMPLETED', 'FAILED', 'CANCELED')",
+        [key],
+    ).fetchall()
 
 
 # What must be true at the end, whatever broke once in between.
@@ -224,15 +297,20 @@ def result(make: Callable[[str], Any]) -> Callable[[Ended], None]:
     return check
 
 
-def undone(*whats: str) -> Callable[[Ended], None]:
-    """The task has failed for good, and every effect was undone after it was there for the last time."""
+def undone(state: str, *whats: str) -> Callable[[Ended], None]:
+    """The task has ended so, and every effect was undone."""
 
     def check(ended: Ended) -> None:
-        assert ended.state == "FAILED"
-        assert ended.error == "Fatal: no car is left"
+        assert ended.state == state
+        assert state == "CANCELED" or ended.error == "Fatal: no car is left"
         assert all(ended.done[f"{what} undone"] >= 1 for what in whats), ended.done
 
     return check
+
+
+def flagged(ended: Ended) -> None:
+    """Nobody but a person could decide, and one was asked."""
+    assert ended.was_unknown
 
 
 @dataclass(frozen=True)
@@ -240,6 +318,8 @@ class Case:
     """A task, what happens to it from outside, and what must be true when it has ended."""
 
     task: DurableTask
+    focus: Sequence[str]
+    """What its points are called that it is there for: `make test` strikes at these."""
     checks: Sequence[Callable[[Ended], None]]
     stimuli: Sequence[Callable[[Connection, str], None]] = ()
     others: Sequence[DurableTask] = field(default=())
@@ -258,28 +338,47 @@ CORPUS: Mapping[str, Case] = {
     for case in [
         Case(
             steps,
+            ["fetch", "attempt", "report", "steps", "step"],
             [
                 once_or_twice("first", "second"),
                 result(lambda key: {"first": f"first of {key}", "second": f"second of {key}"}),
             ],
         ),
-        Case(operation, [once("line"), result(lambda key: {"line": f"line of {key}"})]),
-        Case(blind, [once("line"), result(lambda key: {"line": f"line of {key}"})]),
-        Case(transaction, [rows("bill", "tip"), result(lambda key: {})]),
-        Case(transact, [rows("bill"), result(lambda key: {"paid": "bill"})]),
+        Case(operation, ["operation"], [once("line"), result(lambda key: {"line": f"line of {key}"})]),
+        Case(blind, ["operation"], [once("line"), result(lambda key: {"line": f"line of {key}"})]),
+        Case(transaction, ["transaction"], [rows("bill", "tip"), result(lambda key: {})]),
+        Case(transact, ["transaction"], [rows("bill"), result(lambda key: {"paid": "bill"})]),
+        Case(
+            orm,
+            ["transaction"],
+            [rows("bill", "tip"), result(lambda key: {"paid": "tip"})],
+        ),
+        Case(
+            retries,
+            ["report", "steps"],
+            [once_or_twice("first", "failed"), result(lambda key: {"first": f"first of {key}"})],
+        ),
+        Case(
+            unknown,
+            ["operation", "incident"],
+            [once("line"), flagged, result(lambda key: {"line": f"line of {key}"})],
+        ),
         Case(
             waits,
+            ["suspend", "steps"],
             [once_or_twice("before"), rows("bill"), result(lambda key: {"got": {"what": "bill"}})],
             stimuli=[send_go],
         ),
-        Case(sleeps, [rows("bill"), result(lambda key: {})], stimuli=[let_a_day_pass]),
+        Case(sleeps, ["suspend"], [rows("bill"), result(lambda key: {})], stimuli=[let_a_day_pass]),
         Case(
             parent,
+            ["enqueue", "suspend", "report"],
             [rows("one", "two"), result(lambda key: {"children": [{"paid": "one"}, {"paid": "two"}]})],
             others=[leaf],
         ),
         Case(
             gathers,
+            ["operation", "transaction", "step"],
             [
                 rows("bill"),
                 once("line"),
@@ -287,9 +386,26 @@ CORPUS: Mapping[str, Case] = {
                 result(lambda key: {"all": ["bill", f"line of {key}", f"first of {key}"]}),
             ],
         ),
-        Case(saga, [once_or_twice("flight", "hotel"), undone("flight", "hotel")]),
+        Case(
+            saga,
+            ["compensation", "step", "report", "undo"],
+            [once_or_twice("flight", "hotel"), undone("FAILED", "flight", "hotel")],
+        ),
+        Case(
+            undone_by_hand,
+            ["undo", "incident"],
+            [once_or_twice("flight"), undone("FAILED", "flight")],
+            stimuli=[open_the_office],
+        ),
+        Case(
+            canceled,
+            ["compensation", "suspend", "undo"],
+            [once_or_twice("flight"), undone("CANCELED", "flight")],
+            stimuli=[call_it_off],
+        ),
         Case(
             coroutine,
+            ["operation", "step"],
             [
                 once("line"),
                 once_or_twice("first"),

@@ -126,6 +126,7 @@ def work(order: Order) -> int:
     server = urlsplit(order.url)
     relay = Relay(server.hostname or "", server.port or 5432)
     url = server._replace(netloc=f"{server.username}@127.0.0.1:{relay.port}", query=f"application_name={application}")
+    os.environ["BUSINESS"] = url._replace(scheme="postgresql+psycopg").geturl()
     fleet = install(Celery("faults", broker="memory://"), database_url=url.geturl(), tasks=case.tasks)
     _faults.arm(Strike(order, application, relay))
     with psycopg.connect(order.url, autocommit=True) as connection:
