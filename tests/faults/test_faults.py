@@ -96,7 +96,9 @@ class Stage:
         """Let a worker be struck at a place; the name of the point there."""
         code = self._nursery.raise_worker(replace(order, fault=fault, place=place))
         passed = self.passed(order)
-        assert len(passed) > place, f"only {len(passed)} points were passed"
+        if len(passed) <= place:  # children may run in another order, and wake their parent less often
+            assert code in (0, UNHARMED), self.said(order)
+            return "the end"
         if code == UNHARMED:  # at the very end nothing more is asked for; before a call there is one
             assert not passed[place].partition(":")[0].endswith(".before"), f"no answer was lost after {passed[place]}"
         else:
