@@ -63,7 +63,7 @@ def _starts(graph: Graph) -> Told:
             yield scope, "an embedded subprocess begins with a none start event"
         for node in starts:
             if node.event and node.event.kind in (EventKind.ERROR, EventKind.COMPENSATION, EventKind.TERMINATE):
-                yield node.id, f"a process cannot begin with a {node.event.kind}"
+                yield node.id, f"nothing begins with an event of the kind {node.event.kind}"
 
 
 def _gateways(graph: Graph) -> Told:
@@ -206,7 +206,7 @@ def _unreachable(graph: Graph) -> Told:
         if node.link is not None:
             ahead.append(node.link)
     for node in graph.nodes.values():
-        if node.id not in reached:
+        if node.id not in reached and graph.starts(node.scope):
             yield node.id, "no token can ever come here"
 
 

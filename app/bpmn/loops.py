@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from app.process.graph import Graph, Kind, Node
+from app.process.graph import EventKind, Graph, Kind, Node
 
 WAITING: Final = frozenset(
     {Kind.TASK, Kind.USER, Kind.RECEIVE, Kind.CATCH, Kind.EVENT_GATEWAY, Kind.SUBPROCESS, Kind.END}
@@ -68,4 +68,6 @@ def _certain_ways(graph: Graph, name: str) -> list[str]:
 
 
 def _waits(node: Node) -> bool:
+    if node.kind is Kind.CATCH and node.event is not None and node.event.kind is EventKind.NONE:
+        return False  # the catch side of a link
     return node.kind in WAITING or node.work is not None or node.commit_before or node.commit_after

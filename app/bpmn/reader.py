@@ -173,8 +173,9 @@ class _Reader:
             what = "has no id" if not node.id else "has an id of more than 255 characters, or with spaces"
             self._report.error(node.id[:255] or None, element.line, f"{element.name[1]} {what}")
             return
-        self._lines[node.id] = element.line
-        self._nodes[node.id] = node
+        if node.id not in self._nodes:  # else it is told already
+            self._lines[node.id] = element.line
+            self._nodes[node.id] = node
 
     def _node(self, element: Element, kind: Kind, scope: str) -> Node:
         """What every node has."""
