@@ -78,4 +78,4 @@ def test_the_two_distributions_carry_the_same_licence() -> None:
 def test_every_folder_of_tests_is_named_after_what_it_tests() -> None:
     folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and not is_ignored(path.name)}
     servers, sdk = {"api", "app", "cli", "db", "demo", "workers"}, {"durable", "fleet", "sdk", "testing"}
-    assert folders <= servers | sdk | {"examples", "faults", "house", "proof"}
+    assert folders <= servers | sdk | {"examples", "faults", "house", "models", "proof"}
