@@ -12,7 +12,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 from uuid import UUID
 
-OPEN = ("READY", "SCHEDULED", "LOCKED")
+OPEN = ("READY", "SCHEDULED", "BLOCKED", "LOCKED")
+LINED_UP = ("READY", "BLOCKED")
 
 
 class Refusal(Exception):
@@ -35,6 +36,7 @@ class TaskType:
     jitter: float = 0.1
     expirations: int = 5
     rings: bool = False
+    concurrency: int | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Task:
     started_at: datetime | None = None
     result: dict[str, Any] | None = None
     error: str | None = None
+    concurrency_key: str | None = None
 
     def row(self) -> tuple[Any, ...]:
         """What the tables must say of it, in the order of `ProofDatabase.tasks`."""
@@ -96,6 +99,10 @@ class Task:
     @property
     def is_open(self) -> bool:
         return self.state in OPEN
+
+    @property
+    def is_limited(self) -> bool:
+        return self.kind.concurrency is not None and self.concurrency_key is not None
 
     def unlock(self, state: str) -> None:
         self.state = state
@@ -165,6 +172,7 @@ class Model:
             turn_at=turn_at,
             state="SCHEDULED" if run_at > self.now else "READY",
             retries=retries,
+            concurrency_key=item.get("concurrency_key"),
         )
         self.tasks[task_id] = task
         if "idempotency_key" in item:
@@ -199,6 +207,35 @@ class Model:
         second = [task for task in self._servable(types, versions) if task.task_id not in taken]
         self._check_best(second, want - len(taken), got - taken)
         return taken, got - taken
+
+    def fetch_limited(self, task_type: str, want: int, got: set[UUID]) -> None:
+        """Checks that a fetch took as many as the limit of the type lets it, at once or after what late chores owe.
+
+        Which of a key, the database chooses: whoever is let in before a better one comes stays before it.
+        """
+        waiting = {task.task_id for task in self.tasks.values() if task.state in LINED_UP}
+        at_once = min(want, self._handed_out_at_most(task_type))
+        if at_once < want:
+            self.sweep_if_late(10)
+        assert at_once <= len(got) <= min(want, self._handed_out_at_most(task_type))
+        assert all(self.tasks[one].state in LINED_UP for one in got), "a fetch took what was not ready for it"
+        assert at_once == want or len(got & waiting) >= at_once
+
+    def _handed_out_at_most(self, task_type: str) -> int:
+        """So many of the tasks that are lined up have a slot: all without a key, and of each key what is not held."""
+        tasks = [task for task in self.tasks.values() if task.task_type == task_type]
+        held = Counter(task.concurrency_key for task in tasks if task.state == "LOCKED")
+        lined_up = Counter(task.concurrency_key for task in tasks if task.state in LINED_UP)
+        limit = self.kinds[task_type].concurrency
+        assert limit is not None
+        return sum(count if key is None else min(count, limit - held[key]) for key, count in lined_up.items())
+
+    def learn_who_is_let_in(self) -> None:
+        """Of tasks with a limited key, the database says who of those that are lined up is READY, and who BLOCKED."""
+        found = self.observed()
+        for task in self.tasks.values():
+            if task.is_limited and task.state in LINED_UP and found[task.task_id][0] in LINED_UP:
+                task.state = found[task.task_id][0]
 
     def _servable(self, types: Iterable[str], versions: dict[str, list[int]] | None) -> list[Task]:
         allowed = versions or {}

@@ -44,6 +44,7 @@ def database(proof_connection: Connection) -> ProofDatabase:
             backoff_jitter=kind.jitter,
             expirations=kind.expirations,
             delivery="celery" if kind.rings else "pull",
+            concurrency=kind.concurrency,
         )
     return ProofDatabase(proof_connection)
 
