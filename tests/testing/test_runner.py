@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from celeriac import Context, Fatal, Retry, RetryPolicy, task
+from celeriac import AsyncContext, Context, Fatal, Retry, RetryPolicy, task
 from celeriac.testing import Clock, RunnerMaker, crash_at, every_crash
 
 calls: list[str] = []
@@ -63,6 +63,20 @@ def hopeless(ctx: Context) -> None:
 @task("parent", lease=30)
 def parent(ctx: Context) -> dict[str, Any]:
     return {"child": ctx.enqueue(greet, {"name": "ida"}).result()}
+
+
+@task("coroutine", lease=30)
+async def coroutine(ctx: AsyncContext) -> dict[str, str]:
+    return {"first": await ctx.step("first", acall, "first")}
+
+
+async def acall(what: str) -> str:
+    return call(what)
+
+
+@task("limited", lease=30, rate=(1, 3600))
+def limited(ctx: Context) -> None:
+    call("limited")
 
 
 @task("endless", lease=30, retry=RetryPolicy(attempts=100, first=0, cap=0))
@@ -132,6 +146,26 @@ def test_children_are_run_too(celeriac_runner: RunnerMaker) -> None:
     task_id = runner.enqueue(parent)
     assert runner.run() == 3
     assert runner.result(task_id) == {"child": {"greeting": "IDA"}}
+
+
+def test_skipping_goes_on_when_a_rate_allows_it(celeriac_runner: RunnerMaker) -> None:
+    runner = celeriac_runner(limited)
+    before = runner.clock.now()
+    for _ in range(3):
+        runner.enqueue(limited)
+    assert runner.run() == 1
+    assert runner.run(skip=True) == 2
+    assert timedelta(hours=2) <= runner.clock.now() - before < timedelta(hours=3)
+
+
+async def test_an_async_test_can_run_async_handlers(celeriac_runner: RunnerMaker) -> None:
+    runner = celeriac_runner(coroutine)
+    task_id = runner.enqueue(coroutine)
+    with crash_at("step:first"):
+        await runner.arun()
+    await runner.arun()
+    assert runner.result(task_id) == {"first": "FIRST"}
+    assert calls == ["first", "first"]
 
 
 def test_nobody_waits_between_the_tries_of_a_step(celeriac_runner: RunnerMaker) -> None:

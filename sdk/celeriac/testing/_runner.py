@@ -6,6 +6,7 @@ timers, take back the leases of the dead. So a test meets the same SQL functions
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import sys
 from collections.abc import Iterator, Sequence
@@ -60,6 +61,9 @@ _DUE: Final = """
          where q.state = 'SCHEDULED' and q.task_type = any (%(task_types)s)
         union all
         select w.until from celeriac.waits w where w.armed and w.task_type = any (%(task_types)s)
+        union all
+        select l.next_at from celeriac.rate_left(%(task_types)s, celeriac.now()) l
+         where exists (select from celeriac.open_task_list q where q.task_type = l.task_type and q.state = 'READY')
     ) as ahead"""
 
 
@@ -174,6 +178,10 @@ class Runner:
             if self._dead:
                 return attempts + 1
         raise AssertionError(f"there is still work after {max_attempts} attempts")
+
+    async def arun(self, *, skip: bool = False, max_attempts: int = MAX_ATTEMPTS) -> int:
+        """`run` from a test that is a coroutine: in a thread, since async handlers get an event loop of their own."""
+        return await asyncio.to_thread(self.run, skip=skip, max_attempts=max_attempts)
 
     def _work(self, skip: bool) -> bool:
         """Make one attempt; False when there is none to be made."""
