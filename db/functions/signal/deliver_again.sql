@@ -10,7 +10,8 @@ begin
         done := true;
     elsif pg_try_advisory_xact_lock(celeriac.signal_lock(sent.topic, sent.key)) then
         select s.* into sent from celeriac.signal s
-         where s.id = deliver_again.signal_id and s.taken_at is null and s.expires_at > celeriac.now();
+         where s.id = deliver_again.signal_id and s.taken_at is null and s.expires_at > celeriac.now()
+           for update skip locked;  -- who holds it is forgetting it
         done := not found;
         if not done then
             select not d.unfinished, d.task_types into done, task_types from celeriac.deliver_signal(sent, 1000) d;

@@ -11,7 +11,7 @@ from db.errors import IdempotencyConflict, Invalid, TooLarge
 from tests.clock import Clock
 from tests.db.clerk import Clerk
 from tests.db.overlap import overlap
-from tests.db.waits import at_rest, fire, for_signal, for_time, send, steps, suspend
+from tests.db.waits import another, at_rest, fire, for_signal, for_time, send, steps, suspend
 
 WEEK_SECONDS = 7 * 24 * 60 * 60
 
@@ -79,6 +79,18 @@ def test_an_expired_one_is_met_by_nobody(clerk: Clerk, clock: Clock) -> None:
     send(clerk, topic="other")
     clock.advance(WEEK_SECONDS - 1)
     assert suspend(clerk, clerk.held(), for_signal("other"))[0].state == "SATISFIED"
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_one_that_is_just_being_forgotten_is_passed_over(clerk: Clerk, database_url: str, broadcast: bool) -> None:
+    """Its time ended between the look at it and the taking."""
+    send(clerk, broadcast=broadcast)
+    task = clerk.held()
+    with another(database_url) as other:
+        other.run("delete from celeriac.signal")
+        assert suspend(clerk, task, for_signal())[0].state == "WAITING"
+        other.conn.exec_driver_sql("commit")
+    assert clerk.state(task.task_id) == "WAITING"
 
 
 def test_one_without_time_to_live_is_for_who_waits_now_and_the_sender_is_told(clerk: Clerk) -> None:
