@@ -23,6 +23,8 @@ def evaluator(surroundings: Surroundings) -> Callable[[Expression, Mapping[str, 
             return juel.run(expression.text, variables, surroundings)
         except (Misfit, SyntaxFault) as fault:
             raise ModelError(f"{expression.text}: {fault}") from None
+        except RecursionError:  # whoever calls has used up nearly all of the stack
+            raise ModelError(f"{expression.text}: it is nested too deep") from None
 
     return evaluate
 
@@ -38,4 +40,6 @@ def fault_in(expression: Expression) -> str | None:
             return f"the language {expression.language} is not known; there are juel and cel"
     except SyntaxFault as fault:
         return str(fault)
+    except RecursionError:
+        return "it is nested too deep"
     return None

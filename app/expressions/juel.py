@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from app.expressions import meaning
 from app.expressions.meaning import Misfit, truth
-from app.expressions.syntax import Call, Literal, Path, Tree, pieces
+from app.expressions.syntax import OPERATORS, Call, Literal, Path, Tree, pieces
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "equal": meaning.equal,
@@ -28,6 +28,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "not": lambda value: not truth(value),
     "empty": meaning.is_empty,
 }
+BINARY: Final = frozenset(OPERATORS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,24 @@ def compiled(text: str) -> tuple[str | Tree, ...]:
 
 
 def _value(tree: Tree, variables: Mapping[str, Any], surroundings: Surroundings) -> Any:
+    """The value of a tree. Chains such as `a + b + c …` lean to the left: they are worked off without recursion."""
+    chain: list[Call] = []
+    while isinstance(tree, Call) and tree.function in BINARY:
+        chain.append(tree)
+        tree = tree.arguments[0]
+    value = _first(tree, variables, surroundings)
+    for call in reversed(chain):
+        if call.function in ("and", "or"):
+            value = truth(value)
+            if value is (call.function == "or"):
+                continue  # it is decided, and the other side is not looked at
+            value = truth(_value(call.arguments[1], variables, surroundings))
+        else:
+            value = FUNCTIONS[call.function](value, _value(call.arguments[1], variables, surroundings))
+    return value
+
+
+def _first(tree: Tree, variables: Mapping[str, Any], surroundings: Surroundings) -> Any:
     if isinstance(tree, Literal):
         return tree.value
     if isinstance(tree, Path):
@@ -77,10 +96,6 @@ def _called(call: Call, variables: Mapping[str, Any], surroundings: Surroundings
         return _value(call.arguments[place], variables, surroundings)
 
     match call.function:
-        case "and":
-            return truth(argument(0)) and truth(argument(1))
-        case "or":
-            return truth(argument(0)) or truth(argument(1))
         case "choose":
             return argument(1) if truth(argument(0)) else argument(2)
         case "variable":
@@ -90,7 +105,7 @@ def _called(call: Call, variables: Mapping[str, Any], surroundings: Surroundings
             return _name(argument(0)) in variables
         case "now" | "business_key" | "instance_id":
             return getattr(surroundings, call.function)
-    return FUNCTIONS[call.function](*(argument(place) for place in range(len(call.arguments))))
+    return FUNCTIONS[call.function](argument(0))
 
 
 def _variable(name: str, variables: Mapping[str, Any]) -> Any:

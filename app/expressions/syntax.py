@@ -169,9 +169,7 @@ class _Reader:
         self._depth = 0
 
     def expression(self) -> Tree:
-        self._depth += 1
-        if self._depth > DEEPEST:
-            raise SyntaxFault(f"an expression must not be nested over {DEEPEST} levels deep")
+        self._deeper()
         condition = self._level(0)
         if self._take("?"):
             yes = self.expression()
@@ -183,6 +181,11 @@ class _Reader:
     def end(self) -> None:
         if self._at < len(self._tokens):
             raise SyntaxFault(f"the expression should end at character {self._tokens[self._at].at + 1}")
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise SyntaxFault(f"an expression must not be nested over {DEEPEST} levels deep")
 
     def _level(self, level: int) -> Tree:
         if level == len(LEVELS):
@@ -196,9 +199,9 @@ class _Reader:
         signs: list[str] = []
         while (sign := self._take(*PREFIXES)) is not None:
             signs.append(sign)
-            if len(signs) > DEEPEST:
-                raise SyntaxFault(f"an expression must not be nested over {DEEPEST} levels deep")
+            self._deeper()
         tree = self._value()
+        self._depth -= len(signs)
         for sign in reversed(signs):
             tree = Call(PREFIXES[sign], (tree,))
         return tree

@@ -1,5 +1,6 @@
 """JUEL as models use it: values, coercions, exact numbers; and what is refused, when it is read or when it is run."""
 
+import sys
 from decimal import Decimal
 from typing import Any
 
@@ -151,3 +152,40 @@ def test_cel_runs_scripts_and_rounds_nothing_silently() -> None:
     assert fault_in(Expression("a +", "cel"))
     assert fault_in(Expression("x", "groovy"))
     assert fault_in(Expression("[1].map(a, [1].map(b, [1].map(c, c)))", "cel"))
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("1" + " + 1" * 1000, 1001),
+        ("x" + " && x" * 800, True),
+        ("!x" + " || !x" * 600, False),
+        ("0 < 1" + " == true" * 500, True),
+    ],
+)
+def test_a_long_chain_needs_no_stack(text: str, expected: Any) -> None:
+    assert value("${" + text + "}", x=True) == expected
+
+
+def test_a_chain_asks_no_further_than_it_must() -> None:
+    assert value("${true || missing || missing}") is True
+    assert value("${false && missing && missing}") is False
+    assert value("${false && missing || true}") is True
+
+
+@pytest.mark.parametrize("text", ["(" * 60 + "1" + ")" * 60, "!" * 60 + "x", ("(" + "!" * 10) * 6 + "x" + ")" * 6])
+def test_nesting_counts_brackets_and_signs_together(text: str) -> None:
+    assert "nested over 50 levels" in str(fault_in(Expression("${" + text + "}")))
+
+
+def test_the_deepest_expression_that_is_read_can_be_run_from_deep_down() -> None:
+    text = "${" + "false || true && 1 == 1 * (" * 48 + "1" + ")" * 48 + "}"
+    assert fault_in(Expression(text)) is None
+
+    def from_below(depth: int) -> Any:
+        return from_below(depth - 1) if depth else evaluator(KNOWN)(Expression(text), {})
+
+    with pytest.raises(ModelError, match="nested too deep"):
+        from_below(sys.getrecursionlimit() - 200)
+    with pytest.raises(ModelError, match="is no"):
+        from_below(0)
