@@ -96,6 +96,7 @@ class Carrier:
         task = self._roster.task(lease.task.task_type, lease.task.version)
         transactions = Transactions(self.source, self.database)
         outcome = _attempt.run(task, lease, Ledger(self.database, worker_id, lease), transactions)
+        transactions.close()
         if outcome is not None and not self.dead:
             report(self.authority, SharedTally(), worker_id, lease, outcome)
         return Made(lease, outcome)

@@ -114,6 +114,20 @@ def test_whatever_it_raises_fails_its_attempt_and_no_more(carrier: Carrier, erro
     assert type(error).__qualname__ in carrier.task(task_id).error
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), Own("mine"), StopIteration(1)])
+def test_so_does_a_plain_function_in_its_thread(carrier: Carrier, error: BaseException) -> None:
+    def bad() -> None:
+        raise error
+
+    @task("bad", retry=ONCE)
+    async def handler(ctx: AsyncContext) -> None:
+        await ctx.step("bad", bad)
+
+    task_id = carrier.start(handler)
+    assert carrier.state(task_id) == "FAILED"
+    assert type(error).__qualname__ in carrier.task(task_id).error
+
+
 @pytest.mark.parametrize("where", ["handler", "step", "gather"])
 def test_it_is_cancelled_when_the_lease_ends(carrier: Carrier, where: str) -> None:
     seen: list[str] = []

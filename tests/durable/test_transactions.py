@@ -1,5 +1,6 @@
 """The user's writes, the proof that the lease holds, and the record of the step: one commit."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -179,6 +180,7 @@ def test_a_transaction_that_is_ended_inside_of_its_block_saves_nothing(
     assert len(assets()) == len(carrier.steps(task_id)), (assets(), carrier.steps(task_id))
     if carrier.state(task_id) == "FAILED":
         assert assets() == []
+        assert re.search("was ended inside of its block|connection is closed", carrier.task(task_id).error)
     else:  # the driver has refused it
         assert assets() == ["a"]
 
@@ -290,6 +292,22 @@ def test_what_was_configured_is_the_default(carrier: Carrier, engine: Engine, as
     carrier.source = sessionmaker(engine)
     carrier.start(order)
     assert (kinds, assets()) == ([True], ["a"])
+
+
+def test_what_a_handler_does_to_its_connection_meets_no_other_call(carrier: Carrier) -> None:
+    rows: list[Any] = []
+
+    @task("order")
+    def order(ctx: Context) -> None:
+        for _ in range(2):
+            with ctx.transaction() as session:
+                rows.append(session.execute("select count(*) as rows from asset").fetchone())
+                session.row_factory = psycopg.rows.dict_row
+                session.execute("set search_path = nowhere")
+        ctx.step("after", lambda: 1)
+
+    assert carrier.state(carrier.start(order)) == "COMPLETED"
+    assert rows == [(0,), (0,)]
 
 
 def test_a_source_that_is_none_says_so(carrier: Carrier) -> None:

@@ -60,8 +60,17 @@ class Do:
     async def aperform(self) -> Any:
         if inspect.iscoroutinefunction(self.fn):
             return await self.fn(*self.args, **self.kwargs)
-        result = await asyncio.to_thread(self.fn, *self.args, **self.kwargs)
+        result, error = await asyncio.to_thread(self._call)
+        if error is not None:
+            raise error
         return await result if inspect.isawaitable(result) else result
+
+    def _call(self) -> tuple[Any, BaseException | None]:
+        """Its result or its error: as a value, since a StopIteration never comes out of a thread (before 3.12)."""
+        try:
+            return self.fn(*self.args, **self.kwargs), None
+        except BaseException as error:  # noqa: BLE001
+            return None, error
 
 
 @dataclass(frozen=True, slots=True)

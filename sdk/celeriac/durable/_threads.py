@@ -70,6 +70,7 @@ class Threads:
         self._stopping.set()
         for thread in self._threads:
             thread.join()
+        self._transactions.close()
 
     def _start(self, name: str, run: Callable[[], None]) -> None:
         thread = threading.Thread(target=run, name=f"celeriac-{name}", daemon=True)

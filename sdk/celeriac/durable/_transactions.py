@@ -27,15 +27,22 @@ class Transactions:
 
     def __init__(self, source: Any, database: Database) -> None:
         self._source = source
-        self._database = database
+        self._conninfo = database.conninfo
+        # Of its own: what a handler sets on a connection must not meet the calls of the worker.
+        self._database: Database | None = None
         self._pid = os.getpid()
+
+    def close(self) -> None:
+        """Close what nobody uses now."""
+        if self._database is not None:
+            self._database.close()
 
     @contextmanager
     def open(self, source: Any = None) -> Iterator[Any]:
         """A session or connection that is in no transaction; closed at the end unless it is the user's own."""
         source = self._or_default(source)
         if source is None:
-            with self._database.borrow() as connection:
+            with self._borrowed() as connection:
                 yield connection
             return
         session, is_ours = _made(source)
@@ -62,6 +69,20 @@ class Transactions:
             if is_ours:
                 await session.close()
 
+    @contextmanager
+    def _borrowed(self) -> Iterator[Any]:
+        from psycopg.rows import tuple_row
+
+        from celeriac.durable._database import Database
+
+        if self._database is None:
+            self._database = Database(self._conninfo)
+        with self._database.borrow() as connection:
+            plain: Any = connection
+            plain.row_factory = tuple_row
+            plain.execute("reset all")  # whatever the last handler has set is not for this one
+            yield plain
+
     def _or_default(self, source: Any) -> Any:
         chosen = self._source if source is None else source
         if self._pid != os.getpid():
@@ -75,7 +96,7 @@ class Transactions:
     async def _aconnect(self) -> Any:
         import psycopg
 
-        return await psycopg.AsyncConnection.connect(self._database.conninfo, autocommit=True, prepare_threshold=None)
+        return await psycopg.AsyncConnection.connect(self._conninfo, autocommit=True, prepare_threshold=None)
 
 
 @contextmanager
@@ -96,9 +117,8 @@ def transaction(session: Any, seal: Callable[[], None] | None) -> Iterator[None]
         with _nobody_commits(session):
             yield
             if seal is not None:
-                _flush = getattr(session, "flush", None)
-                if _flush is not None:
-                    _flush()
+                if hasattr(session, "flush"):
+                    session.flush()
                 if session.get_transaction() is not begun or not begun.is_active:
                     raise OutOfPlace(ENDED_INSIDE)
                 seal()
