@@ -28,7 +28,8 @@ def test_retry_wakes_the_task(clerk: Clerk, ledger: Ledger, clock: Clock) -> Non
     clerk.rings()
     clock.advance(60)
     answer = ledger.decide(incident_id, "retry", note="rolled back to v1", principal="anna")
-    assert tuple(answer) == (incident_id, task.task_id, "mail", "retry")
+    assert (answer.incident_id, answer.task_id, answer.task_type) == (incident_id, task.task_id, "mail")
+    assert answer.resolution == "retry"
     assert clerk.rings() == [("fleet", "mail")]
     assert clerk.query("select state, resolution, resolved_by, resolved_at, note from celeriac.incidents") == [
         {
