@@ -4,12 +4,11 @@ import os
 import tempfile
 
 from celeriac.testing import DatabaseServer, Runner, copied
+from offices import booked, folder
+from trip import Trip, book
 
 
 def main() -> None:
-    from offices import booked, folder
-    from trip import Trip, book
-
     with DatabaseServer() as server, copied(server.url) as url, Runner(url, [book]) as runner:
         (folder("cars") / "none left in Lyon").touch()
         for trip in (Trip("Ida", "Bergen"), Trip("Jo", "Lyon")):

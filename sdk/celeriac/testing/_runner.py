@@ -38,6 +38,7 @@ from celeriac.testing._crash import Crashed, bury, is_dying
 
 QUEUE: Final = "celeriac-testing"
 MAX_ATTEMPTS: Final = 1_000
+INSTANT: Final = timedelta(milliseconds=1)
 
 _TASK: Final = """
     select cast(task_id as text), task_type, state, cast(result as text) as result, error, attempts, retries,
@@ -185,14 +186,16 @@ class Runner:
 
     def _work(self, skip: bool) -> bool:
         """Make one attempt; False when there is none to be made."""
+        skipped_to = None
         while True:
             self._do_chores()
             if self._attempt_one():
                 return True
             due = self._due() if skip else None
-            if due is None:
+            if due is None or due == skipped_to:  # twice the same: what is due then is not for this runner
                 return False
-            self.clock.advance_to(due)
+            self.clock.advance_to(due + INSTANT)
+            skipped_to = due
 
     def _attempt_one(self) -> bool:
         found = True
@@ -272,7 +275,7 @@ class Runner:
         if self._dead:
             [row] = self._rows(_LEFT_BEHIND, worker_ids=self._dead)
             if row["ends_at"] is not None:
-                self.clock.advance_to(row["ends_at"] + timedelta(milliseconds=1))
+                self.clock.advance_to(row["ends_at"] + INSTANT)
             self._dead.clear()
             self._until_done(_EXPIRE)
 
