@@ -1,6 +1,6 @@
 """No-op tasks a second on a Celery fleet: durable ones, single and in batches, beside Celery's own with acks_late.
 
-All three run in workers of one app: prefork, two children, the same Redis. A worker starts on a backlog, and the rate
+All three run in workers of one app: prefork, four children, the same Redis. A worker starts on a backlog, and the rate
 is taken from the middle of it: after a tenth and before the last twentieth, so neither start nor end counts.
 """
 
@@ -31,7 +31,7 @@ from benchmarks.servers import Database, durable_postgres, new_database, server_
 
 Way = Literal["plain", "single", "batch"]
 WAYS: Final[Sequence[Way]] = ("plain", "single", "batch")
-CHILDREN: Final = 2
+CHILDREN: Final = 4
 AT_ONCE: Final = 1_000
 STANDSTILL_SECONDS: Final = 60.0
 LABELS: Final = {
@@ -72,11 +72,12 @@ class Ground:
     database: Database
     broker_url: str
     folder: Path
+    children: int = CHILDREN
 
     @contextmanager
     def worker(self, queue: str) -> Iterator[Process]:
         """A worker of the app on one queue, started; it may not be ready yet."""
-        options = ["--pool=prefork", f"--concurrency={CHILDREN}", f"--queues={queue}", f"--hostname={queue}@bench"]
+        options = ["--pool=prefork", f"--concurrency={self.children}", f"--queues={queue}", f"--hostname={queue}@bench"]
         quiet = ["--loglevel=WARNING", "--without-gossip", "--without-mingle"]
         command: list[str | Path] = [
             console_command("celery"),
@@ -111,12 +112,12 @@ def run(quick: bool) -> Measured:
 
 def fleet_rate(server: EmbeddedPostgres, tasks: int, *, batch: bool) -> float:
     """Durable no-op tasks a second on a fleet of two children, in a database of its own on this server."""
-    with ground(server) as shared:
+    with ground(server, children=2) as shared:
         return stretch(shared, "batch" if batch else "single", tasks).per_second
 
 
 @contextmanager
-def ground(server: EmbeddedPostgres) -> Iterator[Ground]:
+def ground(server: EmbeddedPostgres, children: int = CHILDREN) -> Iterator[Ground]:
     """A database, a broker and a dispatcher; the task types are known, as after the first start of a fleet."""
     with ExitStack() as running:
         folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="celeriac-bench-")))
@@ -126,7 +127,7 @@ def ground(server: EmbeddedPostgres) -> Iterator[Ground]:
         outside = {name: value for name, value in os.environ.items() if not name.startswith("CELERIAC_")}
         command: list[str | Path] = [console_command("celeriac"), "maintenance"]
         running.enter_context(Process(command, folder / "maintenance.log", env=outside | settings.to_env()))
-        shared = Ground(database, valkey.url(), folder)
+        shared = Ground(database, valkey.url(), folder, children)
         with shared.worker("single") as first, psycopg.connect(database.owner_url, autocommit=True) as owner:
             first.wait_for(lambda: _count(owner, "select count(*) from celeriac.task_type") == 3, what="its types")
         yield shared

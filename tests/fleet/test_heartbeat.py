@@ -7,7 +7,7 @@ from tests.fleet.conftest import StartFleet
 from tests.fleet.sights import all_completed, enqueue, started, task
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads", "solo"])
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_a_handler_that_burns_the_processor_in_python_keeps_its_lease(
     pool: str, start_fleet: StartFleet, conn: Connection, database_url: str
 ) -> None:

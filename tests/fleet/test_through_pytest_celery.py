@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import kombu.pools
 import pytest
 from celery import Celery
 from pytest_celery import (
@@ -38,6 +39,7 @@ def celery_backend_cluster() -> None:
 
 @pytest.fixture
 def celery_setup_app(redis_url: str) -> Iterator[Celery]:
+    kombu.pools.reset()  # one for all apps: its connections may be those of a broker that has restarted since
     app = Celery("setup", broker=redis_url, set_as_current=False)
     yield app
     app.close()

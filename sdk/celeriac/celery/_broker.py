@@ -95,7 +95,8 @@ def pass_over_garbage() -> None:
     from kombu.transport import redis as transport
 
     channel: Any = transport.Channel
-    read, deliver = channel._brpop_read, transport.Transport._deliver
+    whole: Any = transport.Transport
+    read, deliver = channel._brpop_read, whole._deliver
     if getattr(read, "passes_over_garbage", False):
         return
 
@@ -114,4 +115,4 @@ def pass_over_garbage() -> None:
 
     _brpop_read.passes_over_garbage = True  # type: ignore[attr-defined]
     channel._brpop_read = _brpop_read
-    transport.Transport._deliver = _deliver
+    whole._deliver = _deliver

@@ -136,18 +136,19 @@ class SliceOfWork:
             if not max_tasks:
                 return []
             answer = self._tools.authority.turn_over(self._worker_id, [], wanted, max_tasks)
+            self._tools.tally.count(fetched=len(answer.leases))
         else:
             if done:
                 point("report.after", done[0].lease.task.task_type)
             for place, one in enumerate(done):
                 self._told(one, answer.refused.get(place))
-        self._tools.tally.count(fetched=len(answer.leases))
-        self._tools.keeper.hold(answer.leases, self._worker_id)
+            self._tools.tally.count(completed=len(done) - len(answer.refused), fetched=len(answer.leases))
+        if answer.leases:
+            self._tools.keeper.hold(answer.leases, self._worker_id)
         return answer.leases
 
     def _told(self, done: Done, refused: CeleriacError | None) -> None:
         if refused is None:
-            self._tools.tally.count(completed=1)
             self._tools.events.ended(done.lease, self._node, done.began_at, done.completion, "COMPLETED")
         elif isinstance(refused, Conflict | NotFound):
             was_refused(self._tools.tally, done.lease, refused)
