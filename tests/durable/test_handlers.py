@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+import psycopg
 import pytest
 from pydantic import BaseModel, Field, field_validator
 
@@ -98,6 +99,20 @@ def test_an_input_that_is_refused_fails_for_good_and_names_the_field_never_the_v
     assert "secret" not in ended.error
     with pytest.raises(Invalid, match=says):
         carrier.enqueue(order, variables)
+
+
+async def test_a_task_is_enqueued_from_async_programs_too(carrier: Carrier, fleet_url_db: str) -> None:
+    @task("order", version=3)
+    def order(ctx: Context, order: Order) -> Order:
+        return order
+
+    carrier.install(order)
+    async with await psycopg.AsyncConnection.connect(fleet_url_db) as connection:
+        with pytest.raises(Invalid, match="number: Field required"):
+            await order.aenqueue(connection, {"card": "visa"})
+        enqueued = await order.aenqueue(connection, Order(number=1, card="visa"))
+    carrier.run()
+    assert carrier.result(enqueued.task_id) == {"number": 1, "card": "visa"}
 
 
 def test_declarations_that_cannot_work_are_refused_when_they_are_installed(carrier: Carrier) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
-from celeriac import Context, Done, NotDone, RetryPolicy, StepFailed, Unknown, task
+from celeriac import ConnectionFailed, Context, Done, NotDone, RetryPolicy, StepFailed, Unknown, task
 from celeriac.durable._declaration import DurableTask
 from tests.durable.carrier import Carrier
 
@@ -132,6 +132,50 @@ def test_what_a_person_decides_is_what_the_handler_sees(
     )
     carrier.run()
     assert result in str(carrier.result(task_id)["charge"])
+
+
+def test_a_lost_answer_to_its_beginning_is_no_reason_to_ask_anybody(
+    carrier: Carrier, effect: Effect, effects: Effects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @task("charge")
+    def charge(ctx: Context) -> dict[str, Any]:
+        return {"charge": ctx.operation("charge", 5, do=lambda plan: effect("charged"))}
+
+    original, lost = carrier.database.rows, []
+
+    def rows(statement: Any, **values: Any) -> Any:
+        answer = original(statement, **values)
+        if "begin_operation" in statement and not lost:
+            lost.append(answer)
+            raise ConnectionFailed("cut", sent=True)
+        return answer
+
+    monkeypatch.setattr(carrier.database, "rows", rows)
+    assert carrier.result(carrier.start(charge)) == {"charge": "charged"}
+    assert (effects(), len(lost)) == (["charged"], 1)
+
+
+def test_what_was_tried_in_this_attempt_is_looked_up_also_when_the_handler_runs_again_in_it(
+    carrier: Carrier, effect: Effect, effects: Effects
+) -> None:
+    def do(plan: int) -> None:
+        effect("charged")
+        raise TimeoutError("no answer")
+
+    @task("charge")
+    def charge(ctx: Context) -> None:
+        def late() -> None:
+            with suppress(StepFailed):
+                ctx.operation("charge", 5, do=do)
+
+        ctx.gather(late, lambda: ctx.wait_for("early"))
+
+    carrier.install(charge)
+    carrier.signal("early")
+    carrier.enqueue(charge)
+    carrier.run()
+    assert effects() == ["charged"]
+    assert [incident.kind for incident in carrier.incidents()] == ["operation_unknown"]
 
 
 def test_a_try_that_raised_is_looked_up_before_the_next(carrier: Carrier, effect: Effect, effects: Effects) -> None:

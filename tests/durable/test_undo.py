@@ -308,3 +308,21 @@ def test_a_stale_resume_begins_no_second_undo(
     before = effects()
     assert carrier.carry(*stale).outcome is None  # refused at its first word
     assert effects() == before
+
+
+def test_what_is_done_again_after_an_undo_has_other_keys_for_others(carrier: Carrier, conn: Connection) -> None:
+    keys: list[str] = []
+
+    def charge(key: str) -> None:
+        keys.append(key)
+
+    @task("keyed", retry=ONCE)
+    def keyed(ctx: Context) -> None:
+        ctx.step("charge", charge, ctx.idempotency_key("charge"), compensate=lambda key: None)
+        raise Fatal("no")
+
+    task_id = carrier.start(keyed)
+    for _ in range(2):
+        conn.execute(text("select * from celeriac.redrive_task(:id)"), {"id": task_id})
+        carrier.run()
+    assert keys == [f"{task_id}:charge", f"{task_id}.1:charge", f"{task_id}.2:charge"]

@@ -41,8 +41,13 @@ class AnyContext(TaskContext):
         return copy.deepcopy(self.task.variables)
 
     def idempotency_key(self, step: str) -> str:
-        """A key for the API of somebody else: the same in every attempt at this task, and in no other task."""
-        return f"{self.task_id}:{step}"
+        """A key for the API of somebody else: the same in every attempt at this task, and in no other task.
+
+        A task that was undone and then redriven has other keys: its first effects are gone, and nobody should be
+        answered with them.
+        """
+        life = f".{self.task.lives}" if self.task.lives else ""
+        return f"{self.task_id}{life}:{step}"
 
 
 class Context(AnyContext):

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from celeriac import _json
 from celeriac.durable._form import Form, handler_forms
-from celeriac.enqueue import enqueue_many
+from celeriac.enqueue import aenqueue_many, enqueue_many
 from celeriac.errors import Invalid
 from celeriac.values import EnqueuedTask, NewTask, TaskOptions
 
 if TYPE_CHECKING:
-    from celeriac._callers_connection import BlockingConnection
+    from celeriac._callers_connection import AwaitedConnection, BlockingConnection
 
 Handler = Callable[..., Any]
 
@@ -96,6 +96,12 @@ class DurableTask:
         Raises Invalid, before anything is sent, for an input that the handler would refuse.
         """
         return enqueue_many(conn, [self.new(input, **options)])[0]
+
+    async def aenqueue(
+        self, conn: AwaitedConnection, input: Any = None, **options: Unpack[TaskOptions]
+    ) -> EnqueuedTask:
+        """`enqueue` for an AsyncSession, an AsyncConnection or a psycopg AsyncConnection."""
+        return (await aenqueue_many(conn, [self.new(input, **options)]))[0]
 
 
 def task(

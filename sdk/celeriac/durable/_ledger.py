@@ -34,9 +34,11 @@ _READ_STEPS: Final = """
       from celeriac.read_steps(cast(%(task_id)s as uuid), %(worker_id)s, %(fencing_token)s, %(after_branch)s,
                                cast(%(after_ordinal)s as integer), %(max_steps)s, %(max_bytes)s)"""
 _BEGIN_OPERATION: Final = """
-    select cast(operation_id as text), state, fresh, cast(plan as text) as plan, error
+    select cast(b.operation_id as text), b.fresh, cast(b.plan as text) as plan, b.error,
+           coalesce(%(fencing_token)s = (select o.fencing_token from celeriac.operations o
+                                          where o.operation_id = b.operation_id), false) as is_ours
       from celeriac.begin_operation(cast(%(task_id)s as uuid), %(worker_id)s, %(fencing_token)s, %(branch)s,
-                                    %(ordinal)s, %(name)s, cast(%(plan)s as jsonb))"""
+                                    %(ordinal)s, %(name)s, cast(%(plan)s as jsonb)) b"""
 _SETTLE_OPERATION: Final = """
     select state from celeriac.settle_operation(
         cast(%(task_id)s as uuid), %(worker_id)s, %(fencing_token)s, cast(%(operation_id)s as uuid), %(outcome)s,
@@ -98,13 +100,16 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation as it stands. `fresh`: do it now; else it was begun before and may have taken effect."""
+    """An operation as it stands. `fresh`: do it now; else it was begun before and may have taken effect.
+
+    `is_ours`: it was begun, but in this very attempt.
+    """
 
     operation_id: str
-    state: str
     fresh: bool
     plan: str | None
     error: str | None
+    is_ours: bool
 
 
 @dataclass(frozen=True, slots=True)

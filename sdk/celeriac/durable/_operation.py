@@ -7,7 +7,7 @@ that was written down. Whoever cannot tell leaves it to a person: the task waits
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from celeriac._faults import point
@@ -89,6 +89,7 @@ class _Entry:
                 return (yield from self._settle_done(begun, outcome.result))
             yield from self._settle(begun, "NOT_DONE")
             begun = yield from self._begin()
+        self.replay.tried.add(begun.operation_id)
         try:
             point("operation.do.before", self.place.name)
             result = yield Do(self.do, (self.takes.read(begun.plan or NULL),))
@@ -114,6 +115,9 @@ class _Entry:
         begun: Operation = yield Ask(
             lambda: ledger.begin_operation(place.branch.path, place.ordinal, place.name, self.plan)
         )
+        if begun.is_ours and begun.operation_id not in self.replay.tried:
+            # The answer to the first call was lost, and nothing has been done since.
+            return replace(begun, fresh=True)
         return begun
 
     def _find_out(self, begun: Operation) -> Score[Done | NotDone]:

@@ -74,6 +74,8 @@ class Replay:
         self.lease = lease
         self.ledger = ledger
         self.undoing = lease.task.undoing
+        self.tried: set[str] = set()
+        """The operations whose `do` was called in this attempt."""
         self._here = here
         self._pid = os.getpid()
         self._records: dict[tuple[str, int], Record] = {}
