@@ -129,6 +129,8 @@ class Task:
     undoing: bool = False
     expirations: int = 0
     """How many leases it has lost so far (told to fleets only)."""
+    lives: int = 0
+    """How often it began anew after it had been undone (told to fleets only)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ begin
              where q.task_id = picked[place].task_id and t.id = picked[place].task_id
             returning q.task_id, t.token_id, t.instance_id, q.task_type, q.version, t.business_key, t.variables, q.fencing_token,
                       q.lease_expires_at, l.lease_ms, q.retries, q.attempts, q.priority, t.created_at, q.payload_bytes,
-                      fitting < cardinality(picked), q.resumed, q.undoing
+                      fitting < cardinality(picked), q.resumed, q.undoing, q.expirations, t.lives
                  into leased;
             return next leased;
         end loop;

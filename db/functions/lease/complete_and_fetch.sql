@@ -20,7 +20,7 @@ begin
         return query
         select a.ordinal, a.code, a.message, a.task_id, null::uuid, null::uuid, null::text, null::integer, null::text, null::jsonb,
                null::bigint, null::timestamptz, null::bigint, null::integer, null::integer, null::integer, null::timestamptz,
-               null::boolean, null::boolean, null::integer
+               null::boolean, null::boolean, null::integer, null::integer
           from celeriac.complete_tasks(items, complete_and_fetch.worker_id, me, complete_and_fetch.only_types) a;
     end if;
     if complete_and_fetch.max_tasks = 0 then
@@ -29,7 +29,7 @@ begin
     return query
     select null::integer, null::text, null::text, c.task_id, c.token_id, c.instance_id, c.task_type, c.version, c.business_key,
            c.variables, c.fencing_token, c.lock_expires_at, c.lock_duration_ms, c.retries, c.attempt, c.priority, c.created_at,
-           c.resumed, c.undoing, c.expirations
+           c.resumed, c.undoing, c.expirations, c.lives
       from unnest(celeriac.claim_tasks(
         complete_and_fetch.worker_id, complete_and_fetch.task_types, complete_and_fetch.max_tasks, complete_and_fetch.lock_duration_ms,
         complete_and_fetch.versions, coalesce(complete_and_fetch.max_bytes, 4194304), me)) c;

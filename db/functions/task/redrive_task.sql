@@ -21,11 +21,11 @@ begin
         perform celeriac.refuse('already_ended', format('the task is %s; only a FAILED one can be redriven',
                                                         celeriac.state_of(redrive_task.task_id)));
     end if;
+    undone := exists (select from celeriac.saga s where s.task_id = was.id and s.ended_at is not null);
     update celeriac.task t
-       set state = 'OPEN', error = null, started_at = null, ended_at = null, worker_id = null, principal = null,
+       set state = 'OPEN', lives = t.lives + undone::integer, error = null, started_at = null, ended_at = null, worker_id = null, principal = null,
            fencing_token = null, attempts = 0, expirations = 0, redrives = t.redrives + 1
      where t.id = was.id;
-    undone := exists (select from celeriac.saga s where s.task_id = was.id and s.ended_at is not null);
     if undone then
         perform celeriac.forget_steps(was.id);
     end if;

@@ -8,8 +8,10 @@ alter table celeriac.task_type
     add column rate_ms     bigint  check (rate_ms between 1 and 2592000000),
     add constraint rate_has_a_period check ((rate_tasks is null) = (rate_ms is null));
 
+-- lives: how often it began anew after it had been undone; part of the keys that it hands to others.
 alter table celeriac.task
-    add column concurrency_key text;
+    add column concurrency_key text,
+    add column lives integer not null default 0;
 
 -- BLOCKED: ready, but its concurrency key has no free slot; the one who frees a slot makes it READY.
 -- resumed: it may have steps to replay. undoing: it is being undone, and ends FAILED or CANCELED.
@@ -273,12 +275,13 @@ create type celeriac.admitted_task as (task_id uuid, task_type text);
 create type celeriac.rate_left as (task_type text, tasks integer, next_at timestamptz);
 
 -- What a worker gets with its next task, and what several extensions are answered.
-alter type celeriac.leased_task add attribute resumed boolean, add attribute undoing boolean, add attribute expirations integer;
+alter type celeriac.leased_task add attribute resumed boolean, add attribute undoing boolean, add attribute expirations integer,
+    add attribute lives integer;
 create type celeriac.next_task as (
     ordinal integer, code text, message text,
     task_id uuid, token_id uuid, instance_id uuid, task_type text, version integer, business_key text, variables jsonb,
     fencing_token bigint, lock_expires_at timestamptz, lock_duration_ms bigint, retries integer, attempt integer,
-    priority integer, created_at timestamptz, resumed boolean, undoing boolean, expirations integer
+    priority integer, created_at timestamptz, resumed boolean, undoing boolean, expirations integer, lives integer
 );
 create type celeriac.extension_answer as (ordinal integer, task_id uuid, lock_duration_ms bigint, code text, message text);
 

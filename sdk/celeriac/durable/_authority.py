@@ -20,7 +20,7 @@ _COMPLETE_AND_FETCH: Final = """
            cast(task_id as text), cast(token_id as text), cast(instance_id as text), task_type, version, business_key,
            cast(variables as text), fencing_token, to_json(lock_expires_at) #>> '{}' as lock_expires_at,
            lock_duration_ms, retries, attempt, priority, to_json(created_at) #>> '{}' as created_at,
-           resumed, undoing, expirations
+           resumed, undoing, expirations, lives
       from celeriac.complete_and_fetch(
                items => cast(%(items)s as jsonb), worker_id => %(worker_id)s, task_types => %(task_types)s,
                max_tasks => %(max_tasks)s, versions => cast(%(versions)s as jsonb))"""

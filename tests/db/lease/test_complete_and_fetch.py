@@ -55,6 +55,14 @@ def test_a_leased_task_has_all_that_a_fetch_gives(clerk: Clerk) -> None:
     assert (leased.resumed, leased.undoing) == (True, False)
 
 
+def test_a_leased_task_tells_how_many_leases_it_has_lost(clerk: Clerk, clock: Clock) -> None:
+    clerk.held(lock_duration_ms=1000)
+    clock.advance(2)
+    clerk.one("expire_leases")
+    (leased,) = turn(clerk)
+    assert (leased.expirations, leased.lives) == (1, 0)
+
+
 def test_a_refused_item_keeps_neither_the_others_nor_the_fetch_from_theirs(clerk: Clerk, clock: Clock) -> None:
     lost = clerk.held(lock_duration_ms=1000)
     clock.advance(2)
