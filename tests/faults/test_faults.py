@@ -7,6 +7,7 @@ each case is struck at the first point of each name that it is there for.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,11 +24,13 @@ from celeriac import enqueue
 from celeriac.testing import Clock, Runner
 from tests.faults.corpus import CORPUS, LEASE_SECONDS, TABLES, Case, Ended, paid
 from tests.faults.nursery import PASSED, SAID, UNHARMED, Fault, Order
-from tests.house.tree import ROOT
+from tests.house.tree import ROOT, files
 
 Connection = psycopg.Connection[Any]
 
 MOST_LIVES = 4
+# A worker that stops gives back what it has not begun: tests/fleet.
+ELSEWHERE = {"release.before", "release.after"}
 FINAL = {"COMPLETED", "FAILED", "CANCELED"}
 STRIKE_EVERYWHERE = os.environ.get("FAULTS") == "all"
 # What a task may leave nothing of when it has ended, whatever happened to it.
@@ -176,6 +179,31 @@ def test_a_task_struck_at_any_point_has_its_effects_and_ends(name: str, fault: F
         where = stage.strike(order, fault, place)
         judge(case, stage.finish(order), f"{fault} at {where} (place {place})\n{stage.said(order)}")
     stage.assert_nothing_is_left()
+
+
+def test_the_corpus_comes_to_every_point_that_the_sdk_names(stage: Stage) -> None:
+    """So that a new point, or a new kind of call, does not go untested."""
+    come_to: set[str] = set()
+    for case in CORPUS.values():
+        Runner(stage.url, case.tasks).close()
+        order = stage.begin(case, case.name)
+        if case.name == "operation":  # so that the next worker has something to reconcile
+            stage.strike(order, "kill", place=3)
+        judge(case, stage.finish(order), stage.said(order))
+        come_to |= {point.partition(":")[0] for point in stage.passed(order)}
+    assert named_points() - come_to == ELSEWHERE
+
+
+def named_points() -> set[str]:
+    """All names in the source, which have to be there as they are."""
+    names: set[str] = set()
+    for path in files(ROOT / "sdk/celeriac", "*.py"):
+        source = path.read_text()
+        names |= set(re.findall(r"\bpoint\(\"([a-z.]+)\"", source))
+        names |= {
+            f"{name}.{when}" for name in re.findall(r"_points\(\"([a-z.]+)\"", source) for when in ("before", "after")
+        }
+    return names
 
 
 def judge(case: Case, ended: Ended, what_happened: str) -> None:
