@@ -11,7 +11,7 @@ from app.bpmn.problems import Report
 from app.expressions import juel
 from app.expressions.evaluator import fault_in
 from app.expressions.syntax import has_expression
-from app.process.graph import Assignment, Expression, Value
+from app.process.graph import Assignment, Expression, Table, Value
 
 RUNNABLE: Final = ("cel", "juel")
 """The languages of scripts that we run."""
@@ -81,12 +81,20 @@ def value_of(holder: Element, activity: Element, report: Report) -> Value:
         case "list":
             return [value_of(item, activity, report) for item in child.children]
         case "map":
-            entries = [entry for entry in child.children if entry.name[1] == "entry"]
-            return {entry.get("key") or "": value_of(entry, activity, report) for entry in entries}
+            return _map(child, activity, report)
         case "script":
             return value_of(child, activity, report)
     report.error(activity.id, child.line, f"a parameter cannot hold {child.name[1]}")
     return None
+
+
+def _map(holder: Element, activity: Element, report: Report) -> Value:
+    entries = [entry for entry in holder.children if entry.name[1] == "entry"]
+    keys = [text_or_expression(entry.get("key") or "", report, activity, line=entry.line) for entry in entries]
+    values = [value_of(entry, activity, report) for entry in entries]
+    if any(isinstance(key, Expression) for key in keys):
+        return Table(tuple(zip(keys, values, strict=True)))
+    return {str(key): value for key, value in zip(keys, values, strict=True)}
 
 
 def is_runnable(language: str | None) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.process.decision import Action, DropTask, Note, RaiseIncident
-from app.process.graph import Assignment, Event, EventKind, Expression, Flow, Graph, Node, Value
+from app.process.graph import Assignment, Event, EventKind, Expression, Flow, Graph, Node, Table, Value
 from app.process.state import INSTANCE, NeedsMore, Phase, Run, Scope, State, Status, Subscription, Token, Wait
 from app.process.timing import timing_fault
 
@@ -120,6 +120,9 @@ class Board:
         """A constant, or what its expressions give. Raises ModelError."""
         if isinstance(value, Expression):
             return self.evaluate(value, view)
+        if isinstance(value, Table):
+            pairs = [(self.text(key, view, "the key of a map"), inner) for key, inner in value.entries]
+            return {key: self.value(inner, view) for key, inner in pairs}
         if isinstance(value, Mapping):
             return {name: self.value(inner, view) for name, inner in value.items()}
         if isinstance(value, Sequence) and not isinstance(value, str):

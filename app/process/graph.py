@@ -56,7 +56,14 @@ class Expression:
     language: str = "juel"
 
 
-Value = Expression | str | int | float | bool | None | Mapping[str, "Value"] | Sequence["Value"]
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A map with expressions among its keys; of equal keys the last one holds."""
+
+    entries: tuple[tuple[Expression | str, Value], ...]
+
+
+Value = Expression | str | int | float | bool | None | Mapping[str, "Value"] | Sequence["Value"] | Table
 """A constant, an expression, or maps and lists of them."""
 
 

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, Final
 
-from app.process.graph import Assignment, Event, EventKind, Expression, Flow, Graph, Kind, Node, Script, Value, Work
+from app.process.graph import (
+    Assignment,
+    Event,
+    EventKind,
+    Expression,
+    Flow,
+    Graph,
+    Kind,
+    Node,
+    Script,
+    Table,
+    Value,
+    Work,
+)
 
-EXPRESSION = "$"
+EXPRESSION: Final = "$"
 """The one key that marks an expression among maps: [text, language]."""
+
+PAIRS: Final = "#"
+"""The one key that marks a map by its pairs: with expressions among its keys, or a key that is a mark itself."""
 
 
 def to_json(graph: Graph) -> dict[str, Any]:
@@ -44,7 +60,11 @@ def _shown(thing: Any) -> Any:
         return {EXPRESSION: [thing.text, thing.language]}
     if isinstance(thing, str | int | float | bool | None):
         return str(thing) if isinstance(thing, Kind | EventKind) else thing
+    if isinstance(thing, Table):
+        return {PAIRS: [[_shown(key), _shown(value)] for key, value in thing.entries]}
     if isinstance(thing, Mapping):
+        if len(thing) == 1 and not thing.keys().isdisjoint({EXPRESSION, PAIRS}):
+            return {PAIRS: [[key, _shown(value)] for key, value in thing.items()]}
         return {name: _shown(value) for name, value in thing.items()}
     if isinstance(thing, Sequence):
         return [_shown(value) for value in thing]
@@ -68,7 +88,7 @@ def _node(document: Mapping[str, Any]) -> Node:
     if "work" in parts:
         work = parts["work"]
         texts = {name: _expression(work[name]) for name in ("topic", "priority", "retry") if name in work}
-        parts["work"] = Work(**{**work, **texts})
+        parts["work"] = Work(**{**work, **texts, "properties": _value(work.get("properties", {}))})
     if "script" in parts:
         script = parts["script"]
         parts["script"] = Script(_as_expression(script["expression"]), script.get("result_variable"))
@@ -91,5 +111,8 @@ def _value(value: Any) -> Value:
     if isinstance(value, Mapping):
         if value.keys() == {EXPRESSION}:
             return _as_expression(value)
+        if value.keys() == {PAIRS}:
+            pairs = [(_expression(key), _value(inner)) for key, inner in value[PAIRS]]
+            return Table(tuple(pairs)) if any(isinstance(key, Expression) for key, _ in pairs) else dict(pairs)
         return {name: _value(inner) for name, inner in value.items()}
     return [_value(inner) for inner in value] if isinstance(value, list) else value

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from app.process.advance import advance
-from app.process.board import ModelError
-from app.process.decision import Action, DropTask, MakeTask, RaiseIncident
+from app.process.board import Evaluate, ModelError
+from app.process.decision import Action, Decision, DropTask, MakeTask, RaiseIncident
 from app.process.facts import Completed, Continued, Fact, Failed, Happened, Started, Stopped, Thrown
 from app.process.graph import Event, EventKind, Expression, Flow, Graph, Kind, Node, Work
 from app.process.state import State, Status, Token
@@ -72,15 +72,22 @@ class Instance:
     state: State = field(default_factory=State)
     actions: list[Action] = field(default_factory=list)
 
+    evaluate: Evaluate = evaluate
+    commits: int = 0
+    """How often it went on from a commit point."""
+
     def tell(self, *facts: Fact) -> Instance:
-        decision = advance(self.graph, self.state, facts, evaluate)
+        decision = advance(self.graph, self.state, facts, self.evaluate)
+        self._take(decision)
+        while decision.again:
+            self.commits += 1
+            decision = advance(self.graph, self.state, [Continued(token) for token in decision.again], self.evaluate)
+            self._take(decision)
+        return self
+
+    def _take(self, decision: Decision) -> None:
         self.state = decision.state
         self.actions += decision.actions
-        while decision.again:
-            decision = advance(self.graph, self.state, [Continued(token) for token in decision.again], evaluate)
-            self.state = decision.state
-            self.actions += decision.actions
-        return self
 
     def start(self, **variables: Any) -> Instance:
         return self.tell(Started(variables))
