@@ -219,6 +219,12 @@ async def coroutine(ctx: AsyncContext, input: dict[str, str]) -> dict[str, str]:
     return {"first": first, "line": await ctx.operation("write", plan, do=write_line, reconcile=found)}
 
 
+@task("tiny", lease=LEASE_SECONDS, retry=PATIENT, batch=True)
+def tiny(ctx: Context, input: dict[str, str]) -> dict[str, str]:
+    """Fetched and completed by the dozen: what a crash interrupts is done again."""
+    return {"tiny": do(input["key"], f"tiny {input['number']}")}
+
+
 # What comes from outside while they wait. Sent again after a crash, it must change nothing.
 
 
@@ -323,6 +329,8 @@ class Case:
     checks: Sequence[Callable[[Ended], None]]
     stimuli: Sequence[Callable[[Connection, str], None]] = ()
     others: Sequence[DurableTask] = field(default=())
+    count: int = 1
+    """How many of the task are enqueued at once, each with its number in the input."""
 
     @property
     def name(self) -> str:
@@ -402,6 +410,12 @@ CORPUS: Mapping[str, Case] = {
             ["compensation", "suspend", "undo"],
             [once_or_twice("flight"), undone("CANCELED", "flight")],
             stimuli=[call_it_off],
+        ),
+        Case(
+            tiny,
+            ["fetch", "attempt", "report"],
+            [once_or_twice("tiny 0", "tiny 1", "tiny 2"), result(lambda key: {"tiny": f"tiny 0 of {key}"})],
+            count=3,
         ),
         Case(
             coroutine,

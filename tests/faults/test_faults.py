@@ -20,7 +20,7 @@ import psycopg
 import pytest
 
 from app.cli.doctor.invariants import INVARIANTS
-from celeriac import enqueue
+from celeriac import NewTask, enqueue_many
 from celeriac.testing import Clock, Runner
 from tests.faults.corpus import CORPUS, LEASE_SECONDS, TABLES, Case, Ended, paid
 from tests.faults.nursery import PASSED, SAID, UNHARMED, Fault, Order
@@ -92,7 +92,8 @@ class Stage:
         """Enqueue a task, and make its outside world."""
         folder = self._folder / key
         folder.mkdir()
-        enqueue(self.connection, case.name, {"key": key}, business_key=key)
+        inputs = [{"key": key, "number": str(number)} for number in range(case.count)]
+        enqueue_many(self.connection, [NewTask(case.name, input, business_key=key) for input in inputs])
         return Order(self.url, case.name, key, str(folder))
 
     def strike(self, order: Order, fault: Fault, place: int) -> str:
@@ -138,11 +139,12 @@ class Stage:
         return bool(rows)
 
     def _ended(self, order: Order, unknown: bool) -> Ended:
-        row = self.connection.execute(
-            "select state, result, error from celeriac.task_detail where business_key = %s", [order.key]
-        ).fetchone()
-        assert row is not None
-        state, result, error = row
+        tasks = self.connection.execute(
+            "select state, result, error from celeriac.task_detail where business_key = %s order by task_id",
+            [order.key],
+        ).fetchall()
+        _, result, error = tasks[0]
+        state = next((one[0] for one in tasks if one[0] not in FINAL), tasks[0][0])
         world = [path for path in Path(order.folder).iterdir() if path.name not in (PASSED, SAID)]
         done = {path.name: path.read_text().splitlines().count(order.key) for path in world}
         return Ended(order.key, state, result, error, paid(self.connection, order.key), done, unknown)
