@@ -2,6 +2,7 @@
 
 import os
 
+import psycopg
 import pytest
 from sqlalchemy import Connection, text
 
@@ -51,4 +52,37 @@ def test_a_forgotten_connection_in_a_child_of_a_fork_leaves_that_of_the_parent_a
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert database.rows(MINE) == before
+    database.close()
+
+
+PREPARED = "select count(*) as prepared from pg_prepared_statements"
+
+
+def test_statements_are_prepared_where_postgres_itself_is_at_the_other_end(fleet_url_db: str) -> None:
+    database = Database(fleet_url_db)
+    for _ in range(4):
+        database.rows(MINE)
+    assert database.rows(PREPARED) == [{"prepared": 1}]
+    database.close()
+
+
+def test_no_statement_is_prepared_behind_a_pooler(fleet_url_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A pooler answers a new connection with a process number that it has made up.
+    monkeypatch.setattr(psycopg.ConnectionInfo, "backend_pid", 1)
+    database = Database(fleet_url_db)
+    for _ in range(4):
+        database.rows(MINE)
+    assert database.rows(PREPARED) == [{"prepared": 0}]
+    database.close()
+
+
+def test_a_borrowed_connection_with_an_open_transaction_is_not_lent_again(fleet_url_db: str) -> None:
+    database = Database(fleet_url_db)
+    with database.borrow() as connection:
+        before = connection.info.backend_pid
+    with database.borrow() as connection:
+        assert connection.info.backend_pid == before
+        connection.execute("begin")
+    assert connection.closed
+    assert database.rows("select pg_backend_pid() <> %(before)s as other", before=before) == [{"other": True}]
     database.close()
