@@ -14,6 +14,7 @@ from app.bpmn.options import Options
 from app.bpmn.problems import Finding
 from app.bpmn.reader import Model, read
 from app.engine import start_waits
+from app.process.graph import Graph
 from app.process.graph_json import to_json
 from db.call import Json
 
@@ -73,6 +74,12 @@ def prepared(name: str, resources: Sequence[Resource], options: Options, now: da
     }
 
 
+def topics_of(graph: Graph) -> list[str]:
+    """The task types that a process asks for; `*` where an expression names one."""
+    topics = (node.work.topic for node in graph.nodes.values() if node.work is not None)
+    return sorted({topic if isinstance(topic, str) else "*" for topic in topics})
+
+
 def _definition(model: Model, resource: Resource, options: Options, now: datetime) -> dict[str, Any]:
     checksum = hashlib.sha256(resource.content + repr(options).encode() + model.graph.process.encode())
     return {
@@ -82,5 +89,7 @@ def _definition(model: Model, resource: Resource, options: Options, now: datetim
         "checksum": checksum.hexdigest(),
         "resource": resource.name,
         "graph": to_json(model.graph),
+        "topics": topics_of(model.graph),
+        "startable": model.graph.start(model.graph.process) is not None,
         "starts": start_waits(model.graph, now),
     }

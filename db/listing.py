@@ -4,10 +4,24 @@ Only names from this file reach an ORDER BY. The ids sort by the time at which t
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, TextClause, column, literal, or_, select, table, text
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    TableClause,
+    TextClause,
+    column,
+    func,
+    literal,
+    not_,
+    or_,
+    select,
+    table,
+    text,
+)
 
 OPEN_STATES = ("READY", "SCHEDULED", "LOCKED", "BLOCKED")
 ENDED_STATES = ("COMPLETED", "FAILED", "CANCELED")
@@ -28,12 +42,22 @@ _TASK = (
 )
 _INCIDENT = (
     "incident_id", "task_id", "task_type", "kind", "state", "operation_id", "branch", "ordinal", "name", "message",
-    "created_at", "resolved_at", "resolution", "resolved_by", "note",
+    "created_at", "resolved_at", "resolution", "resolved_by", "note", "instance_id", "token_id",
 )
 _OPERATION = (
     "operation_id", "task_id", "task_type", "branch", "ordinal", "name", "state", "attempt", "fencing_token", "error",
     "started_at", "unknown_at", "ended_at",
 )
+_DEFINITION = (
+    "definition_id", "key", "version", "name", "version_tag", "deployment_id", "resource", "topics", "startable",
+    "suspended", "deployed_at",
+)
+_INSTANCE = (
+    "instance_id", "definition_id", "process_key", "process_version", "business_key", "status", "suspended",
+    "started_at", "ended_at", "outcome", "reason", "principal", "incidents", "topics",
+)
+OPEN_STATUSES = ("ACTIVE", "COMPENSATING")
+STATUSES = (*OPEN_STATUSES, "COMPLETED", "FAILED_COMPENSATED", "CANCELED")
 # fmt: on
 
 
@@ -65,13 +89,19 @@ def incident_page(
     kind: str | None = None,
     task_id: UUID | str | None = None,
     task_type: str | None = None,
+    instance_id: UUID | str | None = None,
     only_types: Sequence[str] | None = None,
     newest_first: bool = True,
     limit: int = 50,
     after: UUID | None = None,
 ) -> Select[Any]:
     """A select of at most `limit` incidents beyond `after`; `state` is OPEN, RESOLVED or ALL."""
-    equal = {"kind": kind, "task_id": task_id and UUID(str(task_id)), "task_type": task_type}
+    equal = {
+        "kind": kind,
+        "task_id": task_id and UUID(str(task_id)),
+        "task_type": task_type,
+        "instance_id": instance_id and UUID(str(instance_id)),
+    }
     page = _page("incidents", _INCIDENT, equal, only_types, newest_first, limit, after)
     resolved_at = page.selected_columns["resolved_at"]
     if state == "OPEN":
@@ -95,6 +125,73 @@ def operation_page(
     page = _page("operations", _OPERATION, equal, only_types, newest_first, limit, after)
     # In the words of the index, which holds these alone.
     return page.where(text("unknown_at is not null")) if state == "UNKNOWN" else page
+
+
+def definition_page(
+    *,
+    key: str | None = None,
+    version: int | None = None,
+    deployment_id: UUID | str | None = None,
+    only_types: Sequence[str] | None = None,
+    newest_first: bool = True,
+    limit: int = 50,
+    after: UUID | None = None,
+) -> Select[Any]:
+    """A select of at most `limit` process definitions beyond `after`, in the order in which they were deployed."""
+    equal = {"key": key, "version": version, "deployment_id": deployment_id and UUID(str(deployment_id))}
+    return _page("definitions", _DEFINITION, equal, only_types, newest_first, limit, after)
+
+
+def instance_page(
+    *,
+    process_key: str | None = None,
+    process_version: int | None = None,
+    definition_id: UUID | str | None = None,
+    status: str | None = None,
+    suspended: bool | None = None,
+    business_key: str | None = None,
+    has_incident: bool | None = None,
+    started_after: datetime | None = None,
+    started_before: datetime | None = None,
+    only_types: Sequence[str] | None = None,
+    newest_first: bool = True,
+    limit: int = 50,
+    after: UUID | None = None,
+) -> Select[Any]:
+    """A select of at most `limit` instances beyond `after`, in the order of their start; `status` OPEN: open ones."""
+    equal = {
+        "process_key": process_key,
+        "process_version": process_version,
+        "definition_id": definition_id and UUID(str(definition_id)),
+        "status": None if status == "OPEN" else status,
+        "suspended": suspended,
+        "business_key": business_key,
+    }
+    page = _page("instances", _INSTANCE, equal, only_types, newest_first, limit, after)
+    columns = page.selected_columns
+    if status in ("OPEN", *OPEN_STATUSES):
+        # In the words of the index, which holds open ones alone.
+        page = page.where(columns["ended_at"].is_(None))
+    if has_incident is not None:
+        page = page.where(text(_WITH_INCIDENT if has_incident else f"not {_WITH_INCIDENT}"))
+    # The ids sort by the start, and have an index; what is left of a millisecond the time itself decides.
+    if started_after is not None:
+        page = page.where(columns["instance_id"] >= _first_id(started_after), columns["started_at"] >= started_after)
+    if started_before is not None:
+        page = page.where(columns["started_at"] < started_before)
+        page = page.where(columns["instance_id"] < _first_id(started_before + timedelta(milliseconds=1)))
+    return page
+
+
+_WITH_INCIDENT = (
+    "instance_id in (select i.instance_id from celeriac.incidents i where i.resolved_at is null"
+    " and i.instance_id is not null)"
+)
+
+
+def _first_id(moment: datetime) -> UUID:
+    """The smallest id of its millisecond."""
+    return UUID(int=max(int(moment.timestamp() * 1000), 0) << 80)
 
 
 # `more`: the task has steps after this one. Step by step, so that only what is shown is unpacked, and one more.
@@ -144,11 +241,20 @@ def _page(
         if value is not None:
             statement = statement.where(view.c[name] == value)
     if only_types is not None:
-        statement = statement.where(or_(*(view.c.task_type.like(pattern) for pattern in only_types), text("false")))
+        statement = statement.where(_within(view, only_types))
     key = view.c[columns[0]]
     if after is not None:
         statement = statement.where(key < after if newest_first else key > after)
     return statement.order_by(key.desc() if newest_first else key.asc()).limit(limit)
+
+
+def _within(view: TableClause, only_types: Sequence[str]) -> ColumnElement[bool]:
+    """Of tasks: their type is one of the patterns'; of processes: every one that they ask for is."""
+    if "topics" not in view.c:
+        return or_(*(view.c.task_type.like(pattern) for pattern in only_types), text("false"))
+    topic = func.unnest(view.c.topics).column_valued("topic")
+    foreign = select(topic).where(not_(or_(*(topic.like(pattern) for pattern in only_types), text("false"))))
+    return not_(foreign.exists())
 
 
 def view_rows(view: str, **equal: Any) -> Select[Any]:

@@ -208,11 +208,14 @@ class SentSignal(BaseModel):
 
 
 class ListedIncident(BaseModel):
-    """`kind`: operation_unknown, other_code or undo_failed; `branch`, `ordinal` and `name`: where in the task."""
+    """Of a task (`kind` operation_unknown, other_code, undo_failed; `branch`, `ordinal`, `name`: where in it), or of an
+    instance (expression, model, loop, failed; `name`: the element, `token_id`: its token, `task_id`: its last task)."""
 
     incident_id: UUID
-    task_id: UUID
-    task_type: str
+    task_id: UUID | None
+    task_type: str | None
+    instance_id: UUID | None
+    token_id: UUID | None
     kind: str
     state: str
     operation_id: UUID | None
@@ -242,7 +245,8 @@ class IncidentPage(BaseModel):
 
 class ResolvedIncident(BaseModel):
     incident_id: UUID
-    task_id: UUID
+    task_id: UUID | None
+    instance_id: UUID | None
     resolution: str
 
 
@@ -401,3 +405,192 @@ class SchedulePage(BaseModel):
 
 class DroppedSchedule(BaseModel):
     name: str
+
+
+class Finding(BaseModel):
+    """One thing about one element of a model."""
+
+    resource: str
+    severity: str
+    element: str | None
+    line: int
+    message: str
+
+
+class DeployedDefinition(BaseModel):
+    definition_id: UUID
+    key: str
+    version: int
+
+
+class Deployed(BaseModel):
+    """`created` is false when nothing has changed: these are the versions that are there. `findings`: warnings."""
+
+    deployment_id: UUID
+    created: bool
+    definitions: list[DeployedDefinition]
+    findings: list[Finding]
+
+
+class ListedDefinition(BaseModel):
+    """`topics`: the task types that the process asks for, `*` where an expression names one."""
+
+    definition_id: UUID
+    key: str
+    version: int
+    name: str | None
+    version_tag: str | None
+    deployment_id: UUID
+    resource: str
+    topics: list[str]
+    startable: bool
+    suspended: bool
+    deployed_at: datetime
+
+
+class DefinitionAnswer(ListedDefinition):
+    findings: list[Finding]
+
+
+class DefinitionPage(BaseModel):
+    """`next_cursor` is null on the last page."""
+
+    definitions: list[ListedDefinition]
+    next_cursor: str | None
+
+
+class StartedInstance(BaseModel):
+    """`created` is false when the idempotency key was known: this is the first instance."""
+
+    instance_id: UUID
+    definition_id: UUID
+    process_key: str
+    process_version: int
+    created: bool
+
+
+class ListedInstance(BaseModel):
+    """`incidents` is the number of open ones; `outcome` what a compensation that is under way will end as."""
+
+    instance_id: UUID
+    definition_id: UUID
+    process_key: str
+    process_version: int
+    business_key: str | None
+    status: str
+    suspended: bool
+    started_at: datetime
+    ended_at: datetime | None
+    outcome: str | None
+    reason: str | None
+    principal: str
+    incidents: int
+
+
+class InstancePage(BaseModel):
+    """`next_cursor` is null on the last page."""
+
+    instances: list[ListedInstance]
+    next_cursor: str | None
+
+
+class Token(BaseModel):
+    """One place where an instance stands. `token_id` is also that of its task; `stuck`: it has an incident."""
+
+    token_id: UUID
+    node: str
+    scope: str
+    phase: str
+    stuck: bool
+    undoing: bool
+    entered_at: datetime
+
+
+class EventWait(BaseModel):
+    """What a token waits for: a message, a signal or a timer."""
+
+    token_id: UUID
+    node: str
+    kind: str
+    name: str | None
+    due_at: datetime | None
+    timing: str | None
+    fired: int
+    opened_at: datetime
+
+
+class LocalVariable(BaseModel):
+    scope: str
+    name: str
+    type: str | None
+    value: Any
+
+
+class Undo(BaseModel):
+    """An activity that is done and what undoes it; each is used once."""
+
+    activity: str
+    handler: str | None
+    used: bool
+
+
+class InstanceIncident(BaseModel):
+    incident_id: UUID
+    kind: str
+    node: str | None
+    message: str
+    token_id: UUID | None
+    task_id: UUID | None
+    created_at: datetime
+
+
+class InstanceAnswer(ListedInstance):
+    """`variables` are those of the instance itself; `local_variables` those of its open subprocesses."""
+
+    tokens: list[Token]
+    waits: list[EventWait]
+    variables: Variables
+    local_variables: list[LocalVariable]
+    undos: list[Undo]
+    open_incidents: list[InstanceIncident]
+
+
+class InstanceStatus(BaseModel):
+    instance_id: UUID
+    status: str
+    suspended: bool
+
+
+class ChangedVariables(BaseModel):
+    instance_id: UUID
+    changed: int
+
+
+class InstanceEvent(BaseModel):
+    number: int
+    at: datetime
+    token: int
+    what: str
+    node: str
+
+
+class HistoryPage(BaseModel):
+    """`next_cursor` is null on the last page."""
+
+    history: list[InstanceEvent]
+    next_cursor: str | None
+
+
+class ReachedInstance(BaseModel):
+    """`started`: the event has begun this instance; else it was waiting."""
+
+    instance_id: UUID
+    definition_id: UUID | None
+    started: bool
+
+
+class ThrownEvent(BaseModel):
+    """`kept`: nobody waits yet, and whoever does first within its time gets it."""
+
+    reached: list[ReachedInstance]
+    kept: bool

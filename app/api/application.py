@@ -14,10 +14,13 @@ from app.api import (
     health,
     incidents,
     keys,
+    messages,
     metrics,
     openapi,
     operations,
     problems,
+    process_definitions,
+    process_instances,
     schedules,
     signals,
     steps,
@@ -26,6 +29,7 @@ from app.api import (
     workers,
 )
 from app.api.access_log import AccessLog
+from app.api.advancing import Advancer
 from app.api.announcer import Announcer
 from app.api.authentication import Authenticator, key_finder
 from app.api.database import Database
@@ -72,6 +76,9 @@ def create(settings: Settings) -> FastAPI:
         signals.router,
         incidents.router,
         operations.router,
+        process_definitions.router,
+        process_instances.router,
+        messages.router,
         task_types.router,
         schedules.router,
         workers.router,
@@ -97,13 +104,15 @@ async def _opened(settings: Settings, tokens: TokenVerifier | None) -> AsyncIter
         stack.push_async_callback(redis_check.aclose)
         database = Database(engine)
         hub = Hub(_ready_types(database))
+        announcer = Announcer(hub, bell)
         release = code_hash()
         parts = Parts(
             settings=settings,
             database=database,
             authenticator=Authenticator(key_finder(database), tokens),
             hub=hub,
-            announcer=Announcer(hub, bell),
+            announcer=announcer,
+            advancer=Advancer(database, announcer),
             instruments=Instruments(lambda: hub.waiting),
             readiness=Readiness(lambda: check_database(database, release), redis_check.check),
             surveyor=Surveyor(lambda: take_survey(database)),

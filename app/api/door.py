@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from app.api import strict_json
+from app.api.advancing import Advancer
 from app.api.announcer import Announcer
 from app.api.authentication import Authenticator, Credential, read_credential
 from app.api.body import check_head, has_body, read_body
@@ -41,6 +42,7 @@ class Parts:
     authenticator: Authenticator
     hub: Hub
     announcer: Announcer
+    advancer: Advancer
     readiness: Readiness
     surveyor: Surveyor
     instruments: Instruments

@@ -85,6 +85,14 @@ class FailRequest(Held):
     retries: Annotated[int, Field(ge=0, le=LARGEST_INTEGER)] | None = None
 
 
+class BpmnErrorRequest(Held):
+    """`code` is what the model's error events are compared with; the variables go where the error is caught."""
+
+    code: Name
+    message: ErrorText | None = None
+    variables: Payload = "{}"
+
+
 class ExtendRequest(Held):
     lock_duration_ms: LeaseMs
 
@@ -148,7 +156,7 @@ async def complete_many(call: Call, body: CompleteManyRequest) -> Response:
     """Complete many tasks in one call; each has its own result, and one refused does not touch the others."""
     demand(call.principal, "work")
     rows = await as_owner_of_all(call, "complete_tasks", body.worker_id, body.tasks)
-    return answer({"results": [_without_ordinal(row) for row in rows]})
+    return answer({"results": [_shown(row) for row in rows]})
 
 
 @router.post("/fail", response_model=answers_of.FailedMany, responses=_REFUSALS)
@@ -156,7 +164,7 @@ async def fail_many(call: Call, body: FailManyRequest) -> Response:
     """Fail many tasks in one call; each has its own result."""
     demand(call.principal, "work")
     rows = await as_owner_of_all(call, "fail_tasks", body.worker_id, body.tasks)
-    return answer({"results": [_without_ordinal(row) for row in rows]})
+    return answer({"results": [_shown(row) for row in rows]})
 
 
 @router.post("/{task_id}/complete", response_model=answers_of.TaskState, responses=_REFUSALS)
@@ -164,7 +172,7 @@ async def complete(call: Call, task_id: Id, body: CompleteRequest) -> Response:
     """End a held task well, with its result. The same call again has the same answer."""
     demand(call.principal, "work")
     row = await as_owner(call, "complete_task", task_id, body, variables=body.variables)
-    return answer(dict(row._mapping))
+    return answer(_shown(row))
 
 
 @router.post("/{task_id}/fail", response_model=answers_of.FailedTask, responses=_REFUSALS)
@@ -177,7 +185,23 @@ async def fail(call: Call, task_id: Id, body: FailRequest) -> Response:
     row = await as_owner(
         call, "fail_task", task_id, body, error=body.error, retry_after_ms=body.retry_after_ms, retries=body.retries
     )
-    return answer(dict(row._mapping))
+    return answer(_shown(row))
+
+
+@router.post("/{task_id}/bpmn-error", response_model=answers_of.TaskState, responses=_REFUSALS)
+async def bpmn_error(call: Call, task_id: Id, body: BpmnErrorRequest) -> Response:
+    """End a held task of a process with a business error, which the model may catch. The task itself is COMPLETED."""
+    demand(call.principal, "work")
+    row = await as_owner(
+        call,
+        "throw_task",
+        task_id,
+        body,
+        error_code=body.code,
+        error_message=body.message,
+        variables=body.variables,
+    )
+    return answer(_shown(row))
 
 
 @router.post("/{task_id}/extend-lock", response_model=answers_of.ExtendedLease, responses=_REFUSALS)
@@ -206,5 +230,6 @@ def _leased(row: Any) -> dict[str, Any]:
     return splice({name: getattr(row, name) for name in _LEASED}, ("variables",))
 
 
-def _without_ordinal(row: Any) -> dict[str, Any]:
-    return {name: value for name, value in row._mapping.items() if name != "ordinal"}
+def _shown(row: Any) -> dict[str, Any]:
+    """What an outcome is answered with: not its place in the batch, nor the instance that has been advanced."""
+    return {name: value for name, value in row._mapping.items() if name not in ("ordinal", "instance_id")}

@@ -1,4 +1,4 @@
-"""Incidents: what a person must look at. The task stays where it is until somebody has decided."""
+"""Incidents: what a person must look at. The task, or the token of a process, stays where it is until then."""
 
 from __future__ import annotations
 
@@ -21,18 +21,22 @@ router = APIRouter(prefix="/v1/incidents", tags=["incidents"], route_class=DoorR
 _READ_REFUSALS: Final = documented(401, 403, 404, 422, 503)
 
 
+Kind = Literal["operation_unknown", "other_code", "undo_failed", "expression", "model", "loop", "failed"]
+
+
 class IncidentQuery(SortedQuery):
     """Filters, order and page of a list of incidents."""
 
     state: Literal["OPEN", "RESOLVED", "ALL"] = "OPEN"
-    kind: Literal["operation_unknown", "other_code", "undo_failed"] | None = None
+    kind: Kind | None = None
     task_id: Id | None = None
+    instance_id: Id | None = None
     task_type: Name | None = None
     sort: Literal["created_at", "-created_at"] = "-created_at"
 
 
 class ResolveIncidentRequest(Strict):
-    """`retry`: the task goes on; `fail`: it fails for good (other_code); `skip`: leave this undo out (undo_failed)."""
+    """`retry`: it goes on; `fail`: the task fails for good (other_code); `skip`: leave this undo out (undo_failed)."""
 
     resolution: Literal["retry", "fail", "skip"]
     note: ErrorText | None = None
@@ -67,10 +71,14 @@ async def get(call: Call, incident_id: Id) -> Response:
     responses=BODY_REFUSALS | documented(404, 409),
 )
 async def resolve(call: Call, incident_id: Id, body: ResolveIncidentRequest) -> Response:
-    """Decide: the task goes on at once. What can be decided depends on the kind of the incident."""
+    """Decide: the task or the instance goes on at once. What can be decided depends on the kind of the incident."""
     demand(call.principal, "manage")
     row = await call.parts.database.one(
         "resolve_incident", incident_id=incident_id, resolution=body.resolution, note=body.note, **call.rights
     )
-    call.parts.announcer.announce([row.task_type])
-    return answer({"incident_id": row.incident_id, "task_id": row.task_id, "resolution": row.resolution})
+    if row.instance_id is not None:
+        await call.parts.advancer.advance([row.instance_id])
+    elif row.task_type is not None:
+        call.parts.announcer.announce([row.task_type])
+    shown = ("incident_id", "task_id", "instance_id", "resolution")
+    return answer({name: getattr(row, name) for name in shown})

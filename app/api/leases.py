@@ -22,6 +22,7 @@ VERB_OF: Final = {
     "fail_tasks": "fail",
     "extend_lease": "extend",
     "release_task": "release",
+    "throw_task": "throw",
 }
 
 MOST_NOTED: Final = 20
@@ -63,6 +64,8 @@ async def as_owner(call: Call, function: str, task_id: str, held: _Held, **argum
         raise
     if getattr(row, "state", None) == "READY":
         await announce_types_of(call, [task_id])
+    if getattr(row, "instance_id", None) is not None:
+        await call.parts.advancer.advance([row.instance_id])
     return row
 
 
@@ -80,6 +83,7 @@ async def as_owner_of_all(call: Call, function: str, worker_id: str, items: Sequ
     for _, code in refused[MOST_NOTED:]:
         call.parts.instruments.refusals.labels(VERB_OF[function], code).inc()
     await announce_types_of(call, [str(row.task_id) for row in rows if row.code is None and row.state == "READY"])
+    await call.parts.advancer.advance(row.instance_id for row in rows if row.instance_id is not None)
     return rows
 
 

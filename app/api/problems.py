@@ -47,6 +47,16 @@ class FieldError(BaseModel):
     message: str
 
 
+class ModelFinding(BaseModel):
+    """One thing about one element of a model: an error keeps it from being deployed, a warning does not."""
+
+    resource: str
+    severity: str
+    element: str | None
+    line: int
+    message: str
+
+
 class ProblemBody(BaseModel):
     """What a refused request is answered with."""
 
@@ -58,6 +68,7 @@ class ProblemBody(BaseModel):
     field: str | None = None
     task_id: str | None = Field(None, description="idempotency_conflict: the task that has the key")
     errors: list[FieldError] | None = None
+    findings: list[ModelFinding] | None = Field(None, description="a deployment: everything that is wrong with it")
 
 
 class Problem(Exception):
@@ -73,6 +84,7 @@ class Problem(Exception):
         errors: Sequence[tuple[str, str]] = (),
         headers: Mapping[str, str] | None = None,
         task_id: str | None = None,
+        findings: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -82,6 +94,7 @@ class Problem(Exception):
         self.errors = errors
         self.headers = headers
         self.task_id = task_id
+        self.findings = findings
 
     def response(self) -> Response:
         body: dict[str, Any] = {
@@ -97,6 +110,8 @@ class Problem(Exception):
             body["task_id"] = self.task_id
         if self.errors:
             body["errors"] = [{"field": field, "message": message} for field, message in self.errors]
+        if self.findings:
+            body["findings"] = list(self.findings)
         return Response(orjson.dumps(body), status_code=self.status, headers=self.headers, media_type=MEDIA_TYPE)
 
 

@@ -230,6 +230,8 @@ async def cancel(call: Call, task_id: Id, body: Annotated[CancelRequest, Body()]
     )
     if row.state == "UNDOING":
         await announce_types_of(call, [task_id])
+    elif row.instance_id is not None:
+        await call.parts.advancer.advance([row.instance_id])
     return answer({"task_id": row.task_id, "state": row.state})
 
 

@@ -126,8 +126,9 @@ select o.id as operation_id, o.task_id, t.task_type, o.branch, o.ordinal, o.name
 
 create view celeriac.incidents as
 select i.id as incident_id, i.task_id, t.task_type, i.kind, case when i.resolved_at is null then 'OPEN' else 'RESOLVED' end as state,
-       i.branch, i.ordinal, i.name, i.message, i.detail, i.operation_id, i.created_at, i.resolved_at, i.resolution, i.resolved_by, i.note
-  from celeriac.incident i join celeriac.task t on t.id = i.task_id;
+       i.branch, i.ordinal, i.name, i.message, i.detail, i.operation_id, i.created_at, i.resolved_at, i.resolution, i.resolved_by, i.note,
+       i.instance_id, i.token_uid as token_id
+  from celeriac.incident i left join celeriac.task t on t.id = i.task_id;
 
 create view celeriac.compensations as
 select c.task_id, t.task_type, c.number, c.branch, c.ordinal, c.name, c.state, c.error, c.registered_at, c.ended_at
@@ -200,7 +201,7 @@ select v.task_type, v.version, w.open_tasks, w.waiting_tasks, w.oldest_created_a
 
 -- Processes
 create view celeriac.definitions as
-select d.id as definition_id, d.key, d.version, d.name, d.version_tag, d.deployment_id, d.resource, d.suspended, d.deployed_at
+select d.id as definition_id, d.key, d.version, d.name, d.version_tag, d.deployment_id, d.resource, d.topics, d.startable, d.suspended, d.deployed_at
   from celeriac.definition d;
 
 create view celeriac.definition_graphs as select d.id as definition_id, d.graph from celeriac.definition d;
@@ -213,7 +214,7 @@ select d.id as deployment_id, d.name, d.principal, d.deployed_at, d.report from 
 
 create view celeriac.instances as
 select i.id as instance_id, i.definition_id, d.key as process_key, d.version as process_version, i.business_key, i.status, i.suspended,
-       i.started_at, i.ended_at, i.outcome, i.reason, i.principal,
+       i.started_at, i.ended_at, i.outcome, i.reason, i.principal, d.topics,
        (select count(*) from celeriac.incident n where n.instance_id = i.id and n.resolved_at is null) as incidents
   from celeriac.instance i join celeriac.definition d on d.id = i.definition_id;
 

@@ -39,6 +39,7 @@ async def test_a_resolved_incident_lets_its_task_go_on_and_says_who_decided(
         assert resolved.json() == {
             "incident_id": incident_id,
             "task_id": str(task.task_id),
+            "instance_id": None,
             "resolution": "retry",
         }
         assert state(conn, task.task_id) == "READY"

@@ -13,7 +13,7 @@ declare
     made celeriac.definition;
 begin
     perform celeriac.check_name(deploy_models.name, 'name'), celeriac.check_items(resources, array['name', 'content'], 100, 'resources'),
-            celeriac.check_items(definitions, array['key', 'name', 'version_tag', 'checksum', 'resource', 'graph', 'starts'], 100, 'definitions');
+            celeriac.check_items(definitions, array['key', 'name', 'version_tag', 'checksum', 'resource', 'graph', 'topics', 'startable', 'starts'], 100, 'definitions');
     -- Two deployments of one process take turns, and their versions are numbered without a gap.
     perform pg_advisory_xact_lock(hashtextextended('celeriac.definition ' || k, 0))
        from (select distinct d ->> 'key' as k from jsonb_array_elements(definitions) d order by 1) keys;
@@ -32,11 +32,12 @@ begin
     insert into celeriac.resource (deployment_id, name, content)
     select fresh, r ->> 'name', decode(r ->> 'content', 'base64') from jsonb_array_elements(resources) r;
     for model in select d from jsonb_array_elements(definitions) d loop
-        insert into celeriac.definition (id, key, version, name, version_tag, checksum, deployment_id, resource, graph, deployed_at)
+        insert into celeriac.definition (id, key, version, name, version_tag, checksum, deployment_id, resource, graph, topics, startable, deployed_at)
         select celeriac.uuid_v7(moment), model ->> 'key',
                coalesce((select max(n.version) from celeriac.definition n where n.key = model ->> 'key'), 0) + 1,
                model ->> 'name', model ->> 'version_tag', decode(model ->> 'checksum', 'hex'), fresh, model ->> 'resource',
-               model -> 'graph', moment
+               model -> 'graph', array(select jsonb_array_elements_text(model -> 'topics')),
+               (model ->> 'startable')::boolean, moment
         returning * into made;
         perform celeriac.open_starts(made, model -> 'starts', moment);
         return query select fresh, made.id, made.key, made.version, true;

@@ -14,7 +14,8 @@ begin
         perform pg_advisory_xact_lock(celeriac.event_lock(opened.kind, opened.name));
         for kept in select k.* from celeriac.kept_event k
                      where k.kind = opened.kind and k.name = opened.name and k.expires_at > moment order by k.id for update loop
-            if exists (select from celeriac.fitting_waits(kept.kind, kept.name, kept.business_key, kept.correlation, opened.instance_id) f
+            if exists (select from celeriac.fitting_waits(kept.kind, kept.name, kept.business_key, kept.correlation, opened.instance_id,
+                                                               kept.only_types) f
                         where f.wait_id = opened.id) then
                 perform celeriac.tell_instance(opened.instance_id, 'happened', null, jsonb_build_object('variables', kept.variables), opened.id);
                 taken := taken + 1;

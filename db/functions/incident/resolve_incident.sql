@@ -1,5 +1,6 @@
 -- resolve_incident: a person has decided, and the task goes on (or ends). other_code: retry (other code runs by now) or fail;
 -- undo_failed: retry, or skip that undo. With `fail`, a task that is being undone ends with the rest of its undos skipped.
+-- An incident of an instance (expression, model, loop, failed): retry; its token tries again what it could not do.
 -- Refuses: an incident that was resolved otherwise (already_ended); operation_unknown, which resolve_operation resolves.
 create or replace function celeriac.resolve_incident(
     incident_id uuid, resolution text, note text default null, principal text default null, only_types text[] default null)
@@ -14,8 +15,13 @@ declare
 begin
     select i.* into incident from celeriac.incident i where i.id = resolve_incident.incident_id;
     select t.task_type into of_type from celeriac.task t where t.id = incident.task_id;
-    if not found or not celeriac.may_touch(of_type, only_types) then
+    if incident.id is null or not coalesce(celeriac.may_touch(of_type, only_types), false) then
         perform celeriac.refuse('not_found', 'there is no such incident');
+    elsif incident.instance_id is not null then
+        perform celeriac.retry_token(incident, resolve_incident.resolution, celeriac.cut_text(resolve_incident.note, 8192),
+                    coalesce(resolve_incident.principal, session_user), moment);
+        return query select incident.id, incident.task_id, of_type, resolve_incident.resolution, incident.instance_id;
+        return;
     elsif incident.kind = 'operation_unknown' then
         perform celeriac.refuse('invalid', 'an operation is resolved by resolve_operation, which says what came of it', 'resolution',
             jsonb_build_object('operation_id', incident.operation_id));
@@ -35,5 +41,5 @@ begin
     elsif incident.resolution <> resolve_incident.resolution then
         perform celeriac.refuse('already_ended', format('the incident was resolved: %s', incident.resolution));
     end if;
-    return query select incident.id, incident.task_id, of_type, resolve_incident.resolution;
+    return query select incident.id, incident.task_id, of_type, resolve_incident.resolution, null::uuid;
 end $$;

@@ -1,5 +1,5 @@
 -- start_instance: nothing -> ACTIVE: an instance with its first fact; the engine advances it, at once or later.
--- Refuses: not_found; invalid (a suspended definition). The same idempotency key of the same principal: the first instance.
+-- Refuses: not_found; invalid (a suspended definition, or one that only events begin). The same idempotency key of the same principal: the first instance.
 create or replace function celeriac.start_instance(
     definition_id uuid, variables jsonb default '{}', business_key text default null, node text default null,
     idempotency_key text default null, principal text default null)
@@ -25,6 +25,8 @@ begin
         perform celeriac.refuse('not_found', 'there is no such process definition');
     elsif deployed.suspended then
         perform celeriac.refuse('invalid', 'the process definition is suspended', 'definition_id');
+    elsif start_instance.node is null and not deployed.startable then
+        perform celeriac.refuse('invalid', 'the process is begun by an event only, not by itself', 'definition_id');
     end if;
     insert into celeriac.instance (id, definition_id, started_at, business_key, idempotency_key, principal)
     values (fresh, deployed.id, moment, start_instance.business_key, start_instance.idempotency_key, me)

@@ -3,7 +3,7 @@
 create or replace function celeriac.throw_task(
     task_id uuid, worker_id text, fencing_token bigint default null, error_code text default null, error_message text default null,
     variables jsonb default '{}', principal text default null, only_types text[] default null)
-returns setof celeriac.task_state
+returns setof celeriac.ended_task
 language plpgsql security definer set search_path = celeriac, pg_temp
 set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
@@ -11,7 +11,8 @@ declare
     moment timestamptz := celeriac.now();
     me text := coalesce(throw_task.principal, session_user);
     held celeriac.queue;
-    owner record;
+    owner uuid;
+    token uuid;
 begin
     perform celeriac.check_name(throw_task.worker_id, 'worker_id'), celeriac.check_name(throw_task.error_code, 'error_code');
     perform celeriac.read_variables(jsonb_build_object('variables', throw_task.variables), 'task');
@@ -28,17 +29,17 @@ begin
                started_at = held.leased_at, ended_at = moment, fencing_token = held.fencing_token, worker_id = held.lease_owner,
                principal = held.lease_principal, attempts = held.attempts, expirations = held.expirations
          where t.id = held.task_id
-        returning t.instance_id, t.token_id into owner;
-        if owner.instance_id is null then
+        returning t.instance_id, t.token_id into owner, token;
+        if owner is null then
             perform celeriac.refuse('invalid', 'only a task of a process can throw a business error', 'task_id');
         end if;
         perform celeriac.write_history(moment, held.task_id, 'thrown', held.fencing_token, held.attempts, held.leased_at,
                     held.lease_owner, me, jsonb_build_object('code', throw_task.error_code, 'error', throw_task.error_message)),
                 celeriac.free_slot(held), celeriac.conclude_task(held.task_id, held.resumed),
-                celeriac.tell_owner(owner.instance_id, owner.token_id, 'thrown', jsonb_build_object(
+                celeriac.tell_owner(owner, token, 'thrown', jsonb_build_object(
                     'code', throw_task.error_code, 'message', throw_task.error_message, 'variables', throw_task.variables));
     elsif (celeriac.past_write(throw_task.task_id, 'thrown', throw_task.worker_id, throw_task.fencing_token, me, only_types)).task_id is null then
         perform celeriac.refuse_write(throw_task.task_id, throw_task.worker_id, throw_task.fencing_token, me, only_types);
     end if;
-    return query select throw_task.task_id, 'COMPLETED';
+    return query select throw_task.task_id, 'COMPLETED', owner;
 end $$;

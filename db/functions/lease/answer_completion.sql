@@ -10,7 +10,7 @@ begin
         and t.fencing_token = coalesce(answer_completion.fencing_token, t.fencing_token)
         and t.result = answer_completion.result;
     if found then
-        return (ordinal, task_id, 'COMPLETED', null, null, null, null)::celeriac.write_answer;
+        return (ordinal, task_id, 'COMPLETED', null, null, null, null, null)::celeriac.write_answer;
     end if;
     if exists (select from celeriac.queue q
                 where q.task_id = answer_completion.task_id and q.undoing
@@ -18,7 +18,7 @@ begin
                   and q.lease_owner = answer_completion.worker_id and q.lease_principal = answer_completion.principal
                   and q.fencing_token = coalesce(answer_completion.fencing_token, q.fencing_token)
                   and celeriac.may_touch(q.task_type, only_types)) then
-        return (ordinal, task_id, 'LOCKED', null, null, 'invalid', 'the task is being undone; finish_undo ends it')::celeriac.write_answer;
+        return (ordinal, task_id, 'LOCKED', null, null, 'invalid', 'the task is being undone; finish_undo ends it', null)::celeriac.write_answer;
     end if;
     return celeriac.answer_refused(ordinal, task_id, worker_id, fencing_token, principal, only_types);
 end $$;

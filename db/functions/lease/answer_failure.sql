@@ -10,5 +10,5 @@ begin
     if before.task_id is null then
         return celeriac.answer_refused(ordinal, task_id, worker_id, fencing_token, principal, only_types);
     end if;
-    return (ordinal, task_id, before.detail ->> 'state', before.detail ->> 'retries', due_at, null, null)::celeriac.write_answer;
+    return (ordinal, task_id, before.detail ->> 'state', before.detail ->> 'retries', due_at, null, null, null)::celeriac.write_answer;
 end $$;

@@ -8,5 +8,5 @@ declare
 begin
     select * into why from celeriac.lease_refusal(task_id, worker_id, fencing_token, principal, only_types);
     return (ordinal, task_id, case when why.code <> 'not_found' then celeriac.state_of(task_id) end,
-            null, null, why.code, why.message)::celeriac.write_answer;
+            null, null, why.code, why.message, null)::celeriac.write_answer;
 end $$;

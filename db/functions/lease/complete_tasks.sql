@@ -3,7 +3,7 @@
 -- worker and token, same result) holds and changes nothing; another result is refused.
 create or replace function celeriac.complete_tasks(
     items jsonb, worker_id text, principal text default null, only_types text[] default null)
-returns table (ordinal integer, task_id uuid, state text, code text, message text)
+returns table (ordinal integer, task_id uuid, state text, code text, message text, instance_id uuid)
 language plpgsql security definer set search_path = celeriac, pg_temp
 set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
@@ -20,5 +20,5 @@ begin
             write.ordinal, write.task_id, complete_tasks.worker_id, write.fencing_token,
             celeriac.read_variables(write.item, format('items[%s]', write.ordinal)), me, only_types);
     end loop;
-    return query select a.ordinal, a.task_id, a.state, a.code, a.message from unnest(answers) a order by a.ordinal;
+    return query select a.ordinal, a.task_id, a.state, a.code, a.message, a.instance_id from unnest(answers) a order by a.ordinal;
 end $$;

@@ -28,5 +28,5 @@ begin
     if owner.instance_id is not null then
         perform celeriac.tell_owner(owner.instance_id, owner.token_id, 'completed', jsonb_build_object('variables', end_completed.result));
     end if;
-    return (ordinal, task_id, 'COMPLETED', null, null, null, null)::celeriac.write_answer;
+    return (ordinal, task_id, 'COMPLETED', null, null, null, null, owner.instance_id)::celeriac.write_answer;
 end $$;

@@ -38,5 +38,6 @@ begin
     perform celeriac.write_history(moment, held.task_id, 'failed', held.fencing_token, held.attempts, held.leased_at,
                 held.lease_owner, held.lease_principal,
                 jsonb_build_object('error', failure.error, 'retries', left_over, 'run_at', due_at, 'state', state));
-    return (ordinal, task_id, state, left_over, due_at, null, null)::celeriac.write_answer;
+    return (ordinal, task_id, state, left_over, due_at, null, null,
+            case when state = 'FAILED' then (select t.instance_id from celeriac.task t where t.id = held.task_id) end)::celeriac.write_answer;
 end $$;

@@ -3,7 +3,7 @@
 -- Each item is judged by itself, as in complete_tasks. The same failure again (same worker and token) holds.
 create or replace function celeriac.fail_tasks(
     items jsonb, worker_id text, principal text default null, only_types text[] default null)
-returns table (ordinal integer, task_id uuid, state text, retries integer, run_at timestamptz, code text, message text)
+returns table (ordinal integer, task_id uuid, state text, retries integer, run_at timestamptz, code text, message text, instance_id uuid)
 language plpgsql security definer set search_path = celeriac, pg_temp
 set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
@@ -22,5 +22,6 @@ begin
                                                   failure, me, only_types);
     end loop;
     return query
-    select a.ordinal, a.task_id, a.state, a.retries, a.run_at, a.code, a.message from unnest(answers) a order by a.ordinal;
+    select a.ordinal, a.task_id, a.state, a.retries, a.run_at, a.code, a.message, a.instance_id
+      from unnest(answers) a order by a.ordinal;
 end $$;

@@ -5,7 +5,7 @@
 create or replace function celeriac.cancel_task(
     task_id uuid, reason text default null, compensate boolean default false, principal text default null,
     only_types text[] default null)
-returns setof celeriac.task_state
+returns setof celeriac.ended_task
 language plpgsql security definer set search_path = celeriac, pg_temp
 set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
@@ -14,9 +14,10 @@ declare
     me text := coalesce(cancel_task.principal, session_user);
     undo boolean := coalesce(cancel_task.compensate, false);
     before text;
+    owner uuid;
     after text;
 begin
-    select t.state into before from celeriac.task t
+    select t.state, t.instance_id into before, owner from celeriac.task t
      where t.id = cancel_task.task_id and celeriac.may_touch(t.task_type, only_types);
     if not found then
         perform celeriac.refuse('not_found', 'there is no such task');
@@ -32,5 +33,5 @@ begin
             perform celeriac.leave_follow_up('cancel', cancel_task.task_id, why, undo, me);
         end if;
     end if;
-    return query select cancel_task.task_id, after;
+    return query select cancel_task.task_id, after, owner;
 end $$;

@@ -18,6 +18,7 @@ create table celeriac.resource (
 );
 
 -- One version of one process. `graph` is what tokens move on; `checksum` is of the file it came from and the options.
+-- `topics`: the task types that it asks for; * where an expression names one. `startable`: it has a start event of no kind.
 create table celeriac.definition (
     id            uuid        primary key,
     key           text        not null,
@@ -28,6 +29,8 @@ create table celeriac.definition (
     deployment_id uuid        not null references celeriac.deployment (id),
     resource      text        not null,
     graph         jsonb       not null,
+    topics        text[]      not null default '{}',
+    startable     boolean     not null default true,
     suspended     boolean     not null default false,
     deployed_at   timestamptz not null,
     unique (key, version)
@@ -180,7 +183,8 @@ create table celeriac.kept_event (
     business_key text,
     correlation  jsonb       not null default '{}',
     variables    jsonb       not null default '{}',
-    sender       text        not null
+    sender       text        not null,
+    only_types   text[]
 );
 create index kept_event_name on celeriac.kept_event (kind, name, id);
 create index kept_event_expiry on celeriac.kept_event (expires_at);
@@ -212,3 +216,15 @@ create type celeriac.reached_instance as (instance_id uuid, definition_id uuid, 
 create type celeriac.due_start as (
     definition_id uuid, node text, due_at timestamptz, timing text, fired integer, opened_at timestamptz
 );
+
+-- Whoever ends a task is told which instance waits for that, so that it can be advanced at once.
+alter type celeriac.write_answer add attribute instance_id uuid;
+alter type celeriac.resolved_incident add attribute instance_id uuid;
+create type celeriac.ended_task as (task_id uuid, state text, instance_id uuid);
+create type celeriac.failed_task as (task_id uuid, state text, retries integer, run_at timestamptz, instance_id uuid);
+drop function if exists celeriac.complete_task(uuid, text, bigint, jsonb, text, text[]);
+drop function if exists celeriac.complete_tasks(jsonb, text, text, text[]);
+drop function if exists celeriac.fail_task(uuid, text, bigint, text, bigint, integer, text, text[]);
+drop function if exists celeriac.fail_tasks(jsonb, text, text, text[]);
+drop function if exists celeriac.cancel_task(uuid, text, boolean, text, text[]);
+drop type celeriac.task_failure;
