@@ -84,9 +84,16 @@ class Form:
 PLAIN: Final = Form()
 
 
-@functools.lru_cache(maxsize=1024)
 def form_of(annotation: Any) -> Form:
     """The form of an annotation. Raises TypeError when it cannot be one, or pydantic is needed and not there."""
+    try:
+        hash(annotation)
+    except TypeError:  # Annotated with a list, say
+        return _new_form(annotation)
+    return _kept_form(annotation)
+
+
+def _new_form(annotation: Any) -> Form:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation in _ANYTHING or (origin in _CONTAINERS and arguments[-1] in (Any, object)):
         return PLAIN
@@ -100,6 +107,7 @@ def form_of(annotation: Any) -> Form:
         raise TypeError(f"{annotation!r} cannot be read from JSON: {error.message.splitlines()[0]}") from None
 
 
+_kept_form = functools.lru_cache(maxsize=1024)(_new_form)
 _RETURNED: Final[weakref.WeakKeyDictionary[Any, Form]] = weakref.WeakKeyDictionary()
 
 
@@ -121,7 +129,7 @@ def first_parameter(fn: Callable[..., Any], value: Any) -> Form:
         if parameter.name in getattr(function, "__annotations__", ()):
             return form_of(_hint(function, parameter.name))
     is_model = is_dataclass(value) or hasattr(value, "model_dump")
-    return form_of(type(value)) if is_model else PLAIN  # type: ignore[arg-type]
+    return form_of(type(value)) if is_model else PLAIN
 
 
 def handler_forms(handler: Callable[..., Any]) -> tuple[Form | None, Form]:
