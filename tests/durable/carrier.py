@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,7 +98,8 @@ class Carrier:
         outcome = _attempt.run(task, lease, Ledger(self.database, worker_id, lease), transactions)
         transactions.close()
         if outcome is not None and not self.dead:
-            report(self.authority, SharedTally(), worker_id, lease, outcome)
+            with suppress(Killed):
+                report(self.authority, SharedTally(), worker_id, lease, outcome)
         return Made(lease, outcome)
 
     def run(self) -> list[Made]:
