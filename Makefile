@@ -29,7 +29,7 @@ check: $(ENVIRONMENT)  ## lint, format, types, import contracts, docs
 proof: $(ENVIRONMENT)  ## the state machine's proof in its long form (about half an hour)
 	PROOF_EXAMPLES=2000 PROOF_STEPS=80 PROOF_WHOLE=1 $(BIN)/python -m pytest tests/proof -n $(TEST_PROCESSES) --dist loadfile --timeout 7200 $(ARGS)
 
-faults: $(ENVIRONMENT)  ## kill and cut off durable tasks at every point they come to
+faults: $(ENVIRONMENT)  ## kill and cut off durable tasks at every point they come to (about ten minutes)
 	FAULTS=all $(BIN)/python -m pytest tests/faults -n $(TEST_PROCESSES) $(ARGS)
 
 example: $(ENVIRONMENT)  ## run one of examples/ (NAME=saga)
