@@ -34,9 +34,9 @@ class Run(Instance):
         super().__init__(graph, evaluate=evaluator(SURROUNDINGS))
 
     @classmethod
-    def of(cls, file: str, process: str) -> Run:
-        """A process of one of our own models."""
-        return cls(graphs(OURS / f"{file}.bpmn")[process])
+    def of(cls, process: str) -> Run:
+        """One of our own models."""
+        return cls(graphs(OURS / f"{process}.bpmn")[process])
 
     def start_at(self, node: str, **variables: Any) -> Run:
         """Begin at a start event to which something happened."""
