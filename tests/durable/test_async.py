@@ -65,6 +65,18 @@ def test_every_kind_of_call_survives_a_crash(carrier: Carrier, effect: Effect, e
     assert sorted(effects()) == ["a", "charge", "charge", "copy", "plain"]
 
 
+def test_gather_takes_coroutines_as_asyncio_does(carrier: Carrier, effect: Effect, effects: Effects) -> None:
+    @task("both")
+    async def both(ctx: AsyncContext) -> dict[str, Any]:
+        a, signal, b = await ctx.gather(ctx.step("a", effect, "a"), ctx.wait_for("go"), ctx.step("b", effect, "b"))
+        return {"got": [a, signal.topic, b]}
+
+    task_id = carrier.start(both)
+    carrier.signal("go")
+    assert carrier.result(task_id) == {"got": ["a", "go", "b"]}
+    assert sorted(effects()) == ["a", "b"]
+
+
 @pytest.mark.parametrize("how", ["gather", "task", "thread"])
 def test_calls_in_a_task_or_thread_of_ones_own_are_refused_and_point_to_gather(carrier: Carrier, how: str) -> None:
     @task("own", retry=ONCE)

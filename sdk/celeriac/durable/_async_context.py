@@ -115,8 +115,8 @@ class AsyncContext(AnyContext):
             AsyncChild(task_id, new.task_type, PLAIN, self._replay) for task_id, new in zip(ids, tasks, strict=True)
         ]
 
-    async def gather(self, *callables: Callable[[], Awaitable[Any]]) -> list[Any]:
-        """Await several functions at once, each in an asyncio task; what they return; see `Context.gather`."""
+    async def gather(self, *callables: Callable[[], Awaitable[Any]] | Awaitable[Any]) -> list[Any]:
+        """Await several functions or coroutines at once, each in an asyncio task; see `Context.gather`."""
         return await aplay(_gather.gather(self._replay, callables))
 
 

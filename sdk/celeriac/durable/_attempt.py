@@ -25,7 +25,7 @@ from celeriac.durable import _loop
 from celeriac.durable._async_context import AsyncContext
 from celeriac.durable._context import AnyContext, Context
 from celeriac.durable._declaration import DurableTask
-from celeriac.durable._failure import failure
+from celeriac.durable._failure import failure, thrown
 from celeriac.durable._form import PLAIN, Unreadable, read_input
 from celeriac.durable._gather import SWALLOWED
 from celeriac.durable._ledger import Ledger
@@ -34,7 +34,7 @@ from celeriac.durable._score import Do, Score, aplay, play
 from celeriac.durable._transactions import Transactions
 from celeriac.durable._undo import Undos
 from celeriac.durable._unwinding import OtherCode, Suspended, Undecided
-from celeriac.errors import Fatal, Invalid, OutOfPlace, Retry, StepFailed, TooLarge
+from celeriac.errors import BpmnError, Fatal, Invalid, OutOfPlace, Retry, StepFailed, TooLarge
 from celeriac.values import Completion, Failure
 
 log = logging.getLogger("celeriac.fleet")
@@ -173,6 +173,8 @@ def _raised(task: DurableTask, lease: Lease, error: BaseException) -> Failure | 
         error = lease.stopped
     if isinstance(error, Retry):
         return failure(lease, f"Retry: {error}", retry_after=error.after)
+    if isinstance(error, BpmnError):
+        return thrown(lease, error)
     if isinstance(error, Fatal):
         return failure(lease, f"Fatal: {error}", retries=0)
     cause = error.__cause__ if isinstance(error, StepFailed) else None

@@ -27,7 +27,7 @@ SWALLOWED: Final = (
 Outcome = tuple[Any, BaseException | None]
 
 
-def gather(replay: Replay, callables: Sequence[Callable[[], Any]]) -> Score[list[Any]]:
+def gather(replay: Replay, callables: Sequence[Callable[[], Any] | Awaitable[Any]]) -> Score[list[Any]]:
     """What each of them returned, in their order."""
     with replay.at(GATHER, GATHER) as place:
         branches = replay.forks(place, len(callables))
@@ -42,7 +42,7 @@ def gather(replay: Replay, callables: Sequence[Callable[[], Any]]) -> Score[list
 @dataclass(frozen=True, slots=True)
 class _Together:
     replay: Replay
-    work: Sequence[tuple[Branch, Callable[[], Any]]]
+    work: Sequence[tuple[Branch, Any]]
 
     def perform(self) -> list[Outcome]:
         if not self.work:
@@ -69,10 +69,10 @@ class _Together:
         except BaseException as error:  # noqa: BLE001 - raised in the handler's own thread
             return None, error
 
-    async def _arun(self, branch: Branch, work: Callable[[], Awaitable[Any]]) -> Outcome:
+    async def _arun(self, branch: Branch, work: Callable[[], Awaitable[Any]] | Awaitable[Any]) -> Outcome:
         try:
             with self.replay.within(branch):
-                return ended(branch, await work())
+                return ended(branch, await (work() if callable(work) else work))
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) and self.replay.lease.stopped:
                 raise
