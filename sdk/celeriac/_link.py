@@ -70,7 +70,7 @@ class Link:
             "url": request.path,
             "content": request.body,
             "params": request.query or None,
-            "headers": {"Content-Type": "application/json"} if request.body is not None else None,
+            "headers": {"Content-Type": request.content_type} if request.body is not None else None,
             "timeout": httpx.Timeout(seconds, connect=min(self.connect_seconds, seconds)),
         }
 
@@ -78,7 +78,10 @@ class Link:
         """The result of an answered request; raises what the answer stands for."""
         if not response.is_success:
             raise self._error_of(response)
-        body = _json.decode(response.content, self.decoder) if response.content else None
+        if request.is_text:
+            body: Any = response.text
+        else:
+            body = _json.decode(response.content, self.decoder) if response.content else None
         try:
             return request.read(Answer(response.status_code, body, _lower(response.headers)))
         except (KeyError, TypeError, ValueError) as error:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from celeriac import _requests
 from celeriac._lease import Lease
 from celeriac._requests import Request
-from celeriac.errors import Fatal, Invalid, Refused, Retry, TooLarge
+from celeriac.errors import BpmnError, Fatal, Invalid, Refused, Retry, TooLarge
 from celeriac.values import FailedAttempt, TaskState
 
 ERROR_BYTES: Final = 8192
@@ -21,7 +21,7 @@ _CAUSES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The handler returned."""
+    """The handler returned, or raised a BpmnError: the task is to be COMPLETED."""
 
     request: Request[TaskState]
 
@@ -63,9 +63,26 @@ def raised(lease: Lease, worker_id: str, error: BaseException) -> Outcome:
         return Stopped(error_text(error))
     if isinstance(error, Retry):
         return failure(lease, worker_id, f"Retry: {error}", retry_after=error.after)
+    if isinstance(error, BpmnError):
+        return _thrown(lease, worker_id, error)
     if isinstance(error, Fatal):
         return failure(lease, worker_id, f"Fatal: {error}", retries=0)
     return failure(lease, worker_id, error_text(error))
+
+
+def _thrown(lease: Lease, worker_id: str, error: BpmnError) -> Outcome:
+    try:
+        request = _requests.throw_bpmn_error(
+            lease.task.task_id,
+            worker_id=worker_id,
+            fencing_token=lease.task.fencing_token,
+            code=error.code,
+            message=None if error.message is None else sendable(error.message),
+            variables=error.variables,
+        )
+    except (Invalid, TooLarge) as wrong:
+        return failure(lease, worker_id, f"the handler's BpmnError cannot be sent: {wrong}")
+    return Completed(request)
 
 
 def failure(

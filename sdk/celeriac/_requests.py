@@ -10,6 +10,8 @@ tasks, which come back by themselves when their leases run out) and enqueueing w
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -20,22 +22,29 @@ from celeriac import _json
 from celeriac.values import (
     BatchResult,
     Completion,
+    DefinitionPage,
+    Deployed,
     EnqueuedTask,
     ExtendedLease,
     FailedAttempt,
     Failure,
+    HistoryPage,
     IncidentPage,
+    InstancePage,
+    InstanceStatus,
     NewTask,
     OperationPage,
     ResolvedIncident,
     ResolvedOperation,
     SchedulePage,
     SentSignal,
+    StartedInstance,
     StepPage,
     Task,
     TaskOptions,
     TaskPage,
     TaskState,
+    ThrownEvent,
     milliseconds,
     period,
     read,
@@ -67,6 +76,9 @@ class Request(Generic[T]):
     query: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = False
     wait_ms: int = 0
+    content_type: str = "application/json"
+    is_text: bool = False
+    """The answer is text, not JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +187,22 @@ def _worker_call(task_id: str, verb: str, body: Mapping[str, Any], kind: type[T]
         body=_json.encode(body),
         repeatable="fencing_token" in body,
     )
+
+
+def throw_bpmn_error(
+    task_id: str,
+    *,
+    worker_id: str,
+    code: str,
+    message: str | None = None,
+    variables: Mapping[str, Any] | None = None,
+    fencing_token: int | None = None,
+) -> Request[TaskState]:
+    """End the task of a process with a business error of this `code`, which the model may catch."""
+    body = without_none(
+        worker_id=worker_id, fencing_token=fencing_token, code=code, message=message, variables=variables
+    )
+    return _worker_call(task_id, "bpmn-error", body, TaskState)
 
 
 def complete_tasks(worker_id: str, completions: Sequence[Completion]) -> Request[list[BatchResult]]:
@@ -336,17 +364,29 @@ def list_incidents(
     kind: str | None = None,
     task_id: str | None = None,
     task_type: str | None = None,
+    instance_id: str | None = None,
     sort: str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Request[IncidentPage]:
     """A page of incidents; `state` is OPEN (what you get when None), RESOLVED or ALL."""
-    query = _query(state=state, kind=kind, task_id=task_id, task_type=task_type, sort=sort, limit=limit, cursor=cursor)
+    query = _query(
+        state=state,
+        kind=kind,
+        task_id=task_id,
+        task_type=task_type,
+        instance_id=instance_id,
+        sort=sort,
+        limit=limit,
+        cursor=cursor,
+    )
     return Request("GET", "/v1/incidents", lambda answer: read(IncidentPage, answer.json), query=query, repeatable=True)
 
 
 def resolve_incident(incident_id: str, resolution: str, *, note: str | None = None) -> Request[ResolvedIncident]:
-    """Decide about an incident: retry or fail (other_code), retry or skip (undo_failed). The task goes on at once.
+    """Decide about an incident: retry or fail (other_code), retry or skip (undo_failed), retry (of an instance).
+
+    What it is about goes on at once.
 
     One about an operation is decided by `resolve_operation`.
     """
@@ -472,6 +512,242 @@ def delete_schedule(name: str) -> Request[None]:
 
 def _schedule_call(name: str, verb: str) -> Request[dict[str, Any]]:
     return Request("POST", f"/v1/schedules/{_segment(name)}/{verb}", lambda answer: dict(answer.json), repeatable=True)
+
+
+def deploy_models(
+    files: Mapping[str, bytes | str],
+    *,
+    name: str | None = None,
+    delegates: str | None = None,
+    unrunnable: str | None = None,
+) -> Request[Deployed]:
+    """Deploy BPMN files (by their names), all or none. Raises Invalid, whose `errors` have everything that is wrong.
+
+    `delegates="topics"` makes Java classes and delegate expressions topics of their names, `unrunnable="ignore"` leaves
+    listeners and scripts in other languages out. Files that are as deployed before make no new version.
+    """
+    body, content_type = _form(files)
+    return Request(
+        "POST",
+        "/v1/process-definitions",
+        lambda answer: read(Deployed, answer.json),
+        body=body,
+        query=_query(name=name, delegates=delegates, unrunnable=unrunnable),
+        repeatable=True,
+        content_type=content_type,
+    )
+
+
+def get_definition(definition_id: str) -> Request[Any]:
+    """One process definition: key, version, topics, and what was said when it was deployed."""
+    return _get(f"/v1/process-definitions/{_segment(definition_id)}")
+
+
+def list_definitions(
+    *,
+    key: str | None = None,
+    version: int | None = None,
+    deployment_id: str | None = None,
+    sort: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Request[DefinitionPage]:
+    """A page of process definitions, every version of them, the latest deployed first."""
+    query = _query(key=key, version=version, deployment_id=deployment_id, sort=sort, limit=limit, cursor=cursor)
+    path = "/v1/process-definitions"
+    return Request("GET", path, lambda answer: read(DefinitionPage, answer.json), query=query, repeatable=True)
+
+
+def start_instance(
+    process_key: str | None = None,
+    variables: Mapping[str, Any] | None = None,
+    *,
+    version: int | None = None,
+    definition_id: str | None = None,
+    business_key: str | None = None,
+    idempotency_key: str | None = None,
+) -> Request[StartedInstance]:
+    """Start an instance of a process: of its latest version, of `version`, or of the definition with this id.
+
+    With an `idempotency_key` a second call finds the first one's instance.
+    """
+    body = without_none(
+        process_key=process_key,
+        process_version=version,
+        definition_id=definition_id,
+        business_key=business_key,
+        idempotency_key=idempotency_key,
+        variables=variables,
+    )
+    return Request(
+        "POST",
+        "/v1/process-instances",
+        lambda answer: read(StartedInstance, answer.json),
+        body=_json.encode(body),
+        repeatable=idempotency_key is not None,
+    )
+
+
+def get_instance(instance_id: str) -> Request[Any]:
+    """One instance: its tokens, what they wait for, variables, what can be undone, open incidents."""
+    return _get(_instance(instance_id))
+
+
+def list_instances(
+    *,
+    process_key: str | None = None,
+    version: int | None = None,
+    definition_id: str | None = None,
+    status: str | None = None,
+    suspended: bool | None = None,
+    business_key: str | None = None,
+    has_incident: bool | None = None,
+    started_after: datetime | None = None,
+    started_before: datetime | None = None,
+    sort: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Request[InstancePage]:
+    """A page of instances; `status` is OPEN (any that has not ended), ACTIVE, COMPENSATING, COMPLETED, …"""
+    query = _query(
+        process_key=process_key,
+        process_version=version,
+        definition_id=definition_id,
+        status=status,
+        suspended=None if suspended is None else str(suspended).lower(),
+        business_key=business_key,
+        has_incident=None if has_incident is None else str(has_incident).lower(),
+        started_after=with_zone(started_after, "started_after"),
+        started_before=with_zone(started_before, "started_before"),
+        sort=sort,
+        limit=limit,
+        cursor=cursor,
+    )
+    path = "/v1/process-instances"
+    return Request("GET", path, lambda answer: read(InstancePage, answer.json), query=query, repeatable=True)
+
+
+def get_history(instance_id: str, *, limit: int | None = None, cursor: str | None = None) -> Request[HistoryPage]:
+    """A page of what has happened in an instance, oldest first."""
+    return Request(
+        "GET",
+        f"{_instance(instance_id)}/history",
+        lambda answer: read(HistoryPage, answer.json),
+        query=_query(limit=limit, cursor=cursor),
+        repeatable=True,
+    )
+
+
+def get_diagram(instance_id: str) -> Request[str]:
+    """The model of an instance as an SVG picture, with its tokens, counts and incidents on it."""
+    path = f"{_instance(instance_id)}/diagram.svg"
+    return Request("GET", path, lambda answer: str(answer.json), repeatable=True, is_text=True)
+
+
+def cancel_instance(
+    instance_id: str, *, reason: str | None = None, compensate: bool = False
+) -> Request[InstanceStatus]:
+    """Stop an instance; with `compensate` what it has done is undone first. Twice is answered the same."""
+    body = without_none(reason=reason) | ({"compensate": True} if compensate else {})
+    return _instance_call(instance_id, "cancel", body, repeatable=True)
+
+
+def suspend_instance(instance_id: str) -> Request[InstanceStatus]:
+    """Let an instance stand still: what happens to it is kept until it is resumed."""
+    return _instance_call(instance_id, "suspend", None, repeatable=True)
+
+
+def resume_instance(instance_id: str) -> Request[InstanceStatus]:
+    """Let a suspended instance go on."""
+    return _instance_call(instance_id, "resume", None, repeatable=True)
+
+
+def set_variables(
+    instance_id: str, variables: Mapping[str, Any] | None = None, *, remove: Sequence[str] = ()
+) -> Request[int]:
+    """Set and remove variables at the root of an open instance; how many were set."""
+    body = {"variables": variables or {}} | ({"remove": list(remove)} if remove else {})
+    return Request(
+        "PATCH",
+        f"{_instance(instance_id)}/variables",
+        lambda answer: int(answer.json["changed"]),
+        body=_json.encode(body),
+        repeatable=True,
+    )
+
+
+def complete_token(
+    instance_id: str, token_id: str, variables: Mapping[str, Any] | None = None
+) -> Request[InstanceStatus]:
+    """Complete the user task or receive task that this token stands on."""
+    body = {"variables": variables or {}}
+    return _instance_call(instance_id, f"tokens/{_segment(token_id)}/complete", body, repeatable=False)
+
+
+def send_message(
+    name: str,
+    *,
+    business_key: str | None = None,
+    correlation: Mapping[str, Any] | None = None,
+    instance_id: str | None = None,
+    variables: Mapping[str, Any] | None = None,
+    everyone: bool = False,
+    ttl: float | timedelta | None = None,
+) -> Request[ThrownEvent]:
+    """Deliver a BPMN message to the one instance that waits for it and fits, or begin one with it.
+
+    `everyone`: to all that fit. With `ttl` (seconds or a timedelta) it is kept when nobody waits yet; without, that
+    raises NoWaiter.
+    """
+    body = without_none(
+        name=name,
+        business_key=business_key,
+        correlation=correlation,
+        instance_id=instance_id,
+        variables=variables,
+        ttl_ms=milliseconds(ttl, "ttl"),
+    )
+    return _thrown("/v1/messages", body | ({"everyone": True} if everyone else {}))
+
+
+def send_process_signal(
+    name: str, variables: Mapping[str, Any] | None = None, *, ttl: float | timedelta | None = None
+) -> Request[ThrownEvent]:
+    """Send a BPMN signal to every instance that waits for it. (`send_signal` is for durable tasks.)"""
+    body = without_none(name=name, variables=variables, ttl_ms=milliseconds(ttl, "ttl"))
+    return _thrown("/v1/process-signals", body)
+
+
+def _thrown(path: str, body: Mapping[str, Any]) -> Request[ThrownEvent]:
+    return Request("POST", path, lambda answer: read(ThrownEvent, answer.json), body=_json.encode(body))
+
+
+def _instance(instance_id: str) -> str:
+    return f"/v1/process-instances/{_segment(instance_id)}"
+
+
+def _instance_call(
+    instance_id: str, verb: str, body: Mapping[str, Any] | None, *, repeatable: bool
+) -> Request[InstanceStatus]:
+    return Request(
+        "POST",
+        f"{_instance(instance_id)}/{verb}",
+        lambda answer: read(InstanceStatus, answer.json),
+        body=None if body is None else _json.encode(body),
+        repeatable=repeatable,
+    )
+
+
+def _form(files: Mapping[str, bytes | str]) -> tuple[bytes, str]:
+    """The files as multipart/form-data, and its media type."""
+    contents = {name: content.encode() if isinstance(content, str) else content for name, content in files.items()}
+    fence = secrets.token_hex(16)
+    parts = [
+        b'--%s\r\nContent-Disposition: form-data; name="files"; filename="%s"\r\n\r\n%s\r\n'
+        % (fence.encode(), re.sub(r'[\\"]', r"\\\g<0>", name).encode(), content)
+        for name, content in contents.items()
+    ]
+    return b"".join(parts) + b"--%s--\r\n" % fence.encode(), f"multipart/form-data; boundary={fence}"
 
 
 def list_workers() -> Request[Any]:

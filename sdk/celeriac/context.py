@@ -50,6 +50,11 @@ class TaskContext:
         return self.task.business_key
 
     @property
+    def instance_id(self) -> str | None:
+        """The process instance that the task belongs to; None for a task of its own."""
+        return self.task.instance_id
+
+    @property
     def attempt(self) -> int:
         """Which attempt this is, from 1; released and lost attempts count, too."""
         return self.task.attempt

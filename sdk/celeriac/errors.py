@@ -8,6 +8,7 @@
         ├── Unauthorized          401  no valid key or token
         ├── Forbidden             403  the key lacks the verb
         ├── NotFound              404  no such task, or one that this key may not touch: they look the same
+        │   └── NoWaiter               nothing waits for this message, and it was not to be kept
         ├── TooLarge              413  payload or body over its limit
         ├── Invalid               422  a value is wrong; `field` names it. Also raised here, before anything is sent
         └── Conflict              409  the state of the task does not allow it
@@ -20,6 +21,7 @@
 
     HandlerSignal                 raised by a handler on purpose; never raised by the SDK
     ├── Retry                     fail this attempt, try again (after a time)
+    ├── BpmnError                 end the task with a business error, which the process may catch
     └── Fatal                     fail the task for good, whatever retries are left
 
     DurableError                  raised by the calls of a durable task's context
@@ -106,6 +108,12 @@ class NotFound(Refused):
     status = 404
 
 
+class NoWaiter(NotFound):
+    """Nothing waits for this message, and it was not to be kept."""
+
+    code = "no_waiter"
+
+
 class TooLarge(Refused):
     """A payload of more than 1 MiB of JSON, or a body of more than 4 MiB."""
 
@@ -114,7 +122,7 @@ class TooLarge(Refused):
 
 
 class Invalid(Refused):
-    """A value has the wrong type, range, length or content."""
+    """A value has the wrong type, range, length or content. Of a deployment, `errors` has all that is wrong with it."""
 
     code = "invalid"
     status = 422
@@ -180,6 +188,20 @@ class Retry(HandlerSignal):
         self.after = after
 
 
+class BpmnError(HandlerSignal):
+    """End the task of a process with a business error: `code` is what the model's error events are compared with.
+
+    The task itself is COMPLETED, nothing is tried again, and `variables` go to where the error is caught. An error that
+    the model does not catch is an incident of the instance. Of a task that belongs to no process it fails the attempt.
+    """
+
+    def __init__(self, code: str, message: str | None = None, variables: Mapping[str, Any] | None = None) -> None:
+        super().__init__(f"{code}: {message}" if message else code)
+        self.code = code
+        self.message = message
+        self.variables = variables
+
+
 class Fatal(HandlerSignal):
     """Fail the task for good: trying again cannot help."""
 
@@ -225,7 +247,7 @@ _LONGEST_SECONDS: Final = 3_155_760_000  # 100 years
 _BY_CODE: Final[Mapping[str, type[Refused]]] = {
     kind.code: kind
     for kind in (
-        Unauthorized, Forbidden, NotFound, TooLarge, Invalid, Conflict,
+        Unauthorized, Forbidden, NotFound, NoWaiter, TooLarge, Invalid, Conflict,
         LeaseLost, LeaseExpired, StaleToken, AlreadyEnded, Canceled, IdempotencyConflict,
     )
 }  # fmt: skip
@@ -257,5 +279,5 @@ def from_problem(status: int, problem: Mapping[str, Any]) -> Refused:
         status=status,
         field=problem.get("field"),
         task_id=problem.get("task_id"),
-        errors=tuple(problem.get("errors") or ()),
+        errors=tuple(problem.get("findings") or problem.get("errors") or ()),
     )

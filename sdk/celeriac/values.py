@@ -228,11 +228,12 @@ class SentSignal:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedIncident:
-    """What was decided about an incident."""
+    """What was decided about an incident of a task, or of an instance (and its last task, if there is one)."""
 
     incident_id: str
-    task_id: str
+    task_id: str | None
     resolution: str
+    instance_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +275,79 @@ class StepPage:
 
     steps: list[dict[str, Any]]
     next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """What was deployed: each definition with definition_id, key and version. `created` is False when nothing is new.
+
+    `findings` are warnings: what was left out or turned into something else.
+    """
+
+    deployment_id: str
+    created: bool
+    definitions: list[dict[str, Any]]
+    findings: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionPage:
+    """One page of process definitions; hand `next_cursor` to the next call, None ends the list."""
+
+    definitions: list[dict[str, Any]]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StartedInstance:
+    """An instance that runs. `created` is False when the idempotency key was known: this is the first one."""
+
+    instance_id: str
+    definition_id: str
+    process_key: str
+    process_version: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStatus:
+    """How an instance is after a call: ACTIVE, COMPENSATING, COMPLETED, FAILED_COMPENSATED or CANCELED."""
+
+    instance_id: str
+    status: str
+    suspended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InstancePage:
+    """One page of instances; hand `next_cursor` to the next call, None ends the list."""
+
+    instances: list[dict[str, Any]]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """One page of what has happened in an instance; hand `next_cursor` to the next call, None ends the list."""
+
+    history: list[dict[str, Any]]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThrownEvent:
+    """The instances that a message or signal reached or began (`started`); `kept`: it waits for whoever comes."""
+
+    reached: list[dict[str, Any]]
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Thrown(Failure):
+    """A business error to report, of a task of a process: `error` is its message."""
+
+    code: str = ""
+    variables: Mapping[str, Any] | None = None
 
 
 def signal_fields(

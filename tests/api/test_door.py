@@ -25,6 +25,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/v1/external-tasks/fail"): {"worker_id": "w", "tasks": [{"task_id": ID, "error": "x"}]},
     ("POST", f"/v1/external-tasks/{ID}/complete"): HELD,
     ("POST", f"/v1/external-tasks/{ID}/fail"): HELD | {"error": "x"},
+    ("POST", f"/v1/external-tasks/{ID}/bpmn-error"): HELD | {"code": "x"},
     ("POST", f"/v1/external-tasks/{ID}/extend-lock"): HELD | {"lock_duration_ms": 1000},
     ("POST", f"/v1/external-tasks/{ID}/unlock"): HELD,
     ("POST", "/v1/tasks"): {"task_type": "mail"},
@@ -35,6 +36,12 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/v1/signals"): {"topic": "paid", "key": "order-7", "payload": {"n": 1}},
     ("POST", f"/v1/incidents/{ID}/resolve"): {"resolution": "retry"},
     ("POST", f"/v1/operations/{ID}/resolve"): {"outcome": "DONE", "result": {"n": 1}},
+    ("POST", "/v1/process-instances"): {"process_key": "order", "variables": {"n": 1}},
+    ("POST", f"/v1/process-instances/{ID}/cancel"): {"reason": "x"},
+    ("PATCH", f"/v1/process-instances/{ID}/variables"): {"variables": {"n": 1}},
+    ("POST", f"/v1/process-instances/{ID}/tokens/{ID}/complete"): {"variables": {"n": 1}},
+    ("POST", "/v1/messages"): {"name": "paid", "business_key": "order-7"},
+    ("POST", "/v1/process-signals"): {"name": "closed"},
     ("PUT", "/v1/task-types/mail"): {"retries": 1},
     ("PUT", "/v1/schedules/nightly"): {"cron": "30 2 * * *", "task": {"task_type": "mail"}},
     ("PUT", "/v1/workers/w"): {"kind": "external", "task_types": ["mail"]},
@@ -48,6 +55,17 @@ WITHOUT_BODY = [
     ("GET", f"/v1/incidents/{ID}"),
     ("GET", "/v1/operations"),
     ("GET", f"/v1/operations/{ID}"),
+    ("GET", "/v1/process-definitions"),
+    ("GET", f"/v1/process-definitions/{ID}"),
+    ("GET", f"/v1/process-definitions/{ID}/xml"),
+    ("GET", f"/v1/process-definitions/{ID}/diagram.svg"),
+    ("POST", "/v1/process-definitions"),
+    ("GET", "/v1/process-instances"),
+    ("GET", f"/v1/process-instances/{ID}"),
+    ("GET", f"/v1/process-instances/{ID}/history"),
+    ("GET", f"/v1/process-instances/{ID}/diagram.svg"),
+    ("POST", f"/v1/process-instances/{ID}/suspend"),
+    ("POST", f"/v1/process-instances/{ID}/resume"),
     ("GET", "/v1/task-types"),
     ("GET", "/v1/task-types/mail"),
     ("GET", "/v1/schedules"),
@@ -85,7 +103,14 @@ def test_every_route_is_covered_here() -> None:
 
 
 def _template(path: str) -> str:
-    ids = {"/v1/keys": "key_id", "/v1/incidents": "incident_id", "/v1/operations": "operation_id"}
+    ids = {
+        "/v1/keys": "key_id",
+        "/v1/incidents": "incident_id",
+        "/v1/operations": "operation_id",
+        "/v1/process-definitions": "definition_id",
+        "/v1/process-instances": "instance_id",
+    }
+    path = path.replace(f"/tokens/{ID}", "/tokens/{token_id}")
     kind = next((name for prefix, name in ids.items() if path.startswith(prefix)), "task_id")
     template = path.replace(ID, f"{{{kind}}}").replace("/task-types/mail", "/task-types/{name}")
     template = template.replace("/schedules/nightly", "/schedules/{name}")

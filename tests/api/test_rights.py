@@ -17,12 +17,19 @@ from tests.api.test_door import BODIES, ID, WITHOUT_BODY
 FETCH = "/v1/external-tasks/fetch-and-lock"
 
 
+ENQUEUED = {
+    "/v1/tasks", "/v1/tasks/batch", "/v1/signals", "/v1/process-instances", "/v1/messages", "/v1/process-signals",
+}  # fmt: skip
+
+
 def verbs_for(method: str, path: str) -> set[str]:
     if path.startswith("/v1/keys"):
         return {"admin"}
     if path.startswith(("/v1/external-tasks", "/v1/workers")) and method != "GET":
         return {"work"}
-    if path in ("/v1/tasks", "/v1/tasks/batch", "/v1/signals") and method == "POST":
+    if path.endswith(f"/tokens/{ID}/complete"):
+        return {"work"}
+    if path in ENQUEUED and method == "POST":
         return {"enqueue"}
     if path.startswith("/v1/schedules") and method == "PUT":
         return {"manage", "enqueue"}

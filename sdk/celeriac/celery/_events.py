@@ -17,7 +17,7 @@ from celeriac._lease import Lease
 from celeriac.celery._board import Board
 from celeriac.celery._masking import shown, without_user
 from celeriac.errors import Canceled
-from celeriac.values import Completion, Failure
+from celeriac.values import Completion, Failure, Thrown
 
 log = logging.getLogger("celeriac.fleet")
 
@@ -72,17 +72,22 @@ class Events:
         if not self.wanted:
             return
         task_id = lease.task.task_id
-        if isinstance(outcome, Completion):
+        if isinstance(outcome, Completion | Thrown):
             result = shown(dict(outcome.variables) if outcome.variables is not None else None)
             self._gather(node, "task-succeeded", task_id, result=result, runtime=_clock.now() - began_at)
         elif isinstance(outcome, Failure):
-            kind = "task-failed" if state == "FAILED" else "task-retried"
-            first, _, rest = without_user(outcome.error).partition("\n")
-            self._gather(node, kind, task_id, exception=first[:500], traceback=rest[:4000])
+            self.failed(task_id, node, outcome.error, state)
         elif isinstance(lease.ended, Canceled):
             self._gather(node, "task-revoked", task_id, terminated=True, signum=None, expired=False)
         elif lease.ended is None:
             self._gather(node, "task-waiting", task_id)
+
+    def failed(self, task_id: str, node: str, error: str, state: str) -> None:
+        """An attempt has failed, and the task is in this state now."""
+        if self.wanted:
+            kind = "task-failed" if state == "FAILED" else "task-retried"
+            first, _, rest = without_user(error).partition("\n")
+            self._gather(node, kind, task_id, exception=first[:500], traceback=rest[:4000])
 
     def close(self, seconds: float = 2.0) -> None:
         """Send what has been gathered, for so long at most: the process ends."""

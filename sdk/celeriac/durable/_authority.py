@@ -12,7 +12,7 @@ from celeriac._lease import Lease
 from celeriac.durable._database import Database
 from celeriac.durable._declaration import DurableTask
 from celeriac.errors import Refused, refusal
-from celeriac.values import BatchResult, Completion, Failure, Task, milliseconds, read
+from celeriac.values import BatchResult, Completion, Failure, Task, Thrown, milliseconds, read
 
 # Times as RFC 3339 text and JSON as text: no loader that the process has set for them has a say.
 _COMPLETE_AND_FETCH: Final = """
@@ -30,6 +30,11 @@ _COMPLETE: Final = """
 _FAIL: Final = """
     select cast(task_id as text), state, code, message
       from celeriac.fail_tasks(items => cast(%(items)s as jsonb), worker_id => %(worker_id)s)"""
+_THROW: Final = """
+    select cast(task_id as text), state, null as code, null as message
+      from celeriac.throw_task(task_id => cast(%(task_id)s as uuid), worker_id => %(worker_id)s,
+                               fencing_token => %(fencing_token)s, error_code => %(code)s, error_message => %(error)s,
+                               variables => cast(%(variables)s as jsonb))"""
 _EXTEND: Final = """
     select ordinal, cast(task_id as text), lock_duration_ms, code, message
       from celeriac.extend_leases(items => cast(%(items)s as jsonb), worker_id => %(worker_id)s)"""
@@ -123,10 +128,24 @@ class Authority:
     def report(self, worker_id: str, outcome: Completion | Failure) -> str:
         """Complete or fail a task; the state it is in then. Raises why not. Harmless to repeat: the token tells that it
         is the same call."""
+        if isinstance(outcome, Thrown):
+            return self._throw(worker_id, outcome)
         statement = _COMPLETE if isinstance(outcome, Completion) else _FAIL
         [row] = self.database.rows(statement, items=_text([outcome.to_json()]), worker_id=worker_id)
         if refused := read(BatchResult, row).refusal:
             raise refused
+        return str(row["state"])
+
+    def _throw(self, worker_id: str, error: Thrown) -> str:
+        [row] = self.database.rows(
+            _THROW,
+            task_id=error.task_id,
+            worker_id=worker_id,
+            fencing_token=error.fencing_token,
+            code=error.code,
+            error=error.error,
+            variables=_text(dict(error.variables or {})),
+        )
         return str(row["state"])
 
     def extend(self, worker_id: str, tasks: Sequence[Task]) -> list[int | Refused]:

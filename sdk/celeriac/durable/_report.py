@@ -20,7 +20,7 @@ from celeriac.errors import (
     TooLarge,
     UnexpectedAnswer,
 )
-from celeriac.values import Completion, Failure
+from celeriac.values import Completion, Failure, Thrown
 
 log = logging.getLogger("celeriac.fleet")
 
@@ -53,7 +53,7 @@ def was_refused(tally: SharedTally, lease: Lease, reason: CeleriacError) -> None
 def _deliver(
     authority: Authority, tally: SharedTally, worker_id: str, lease: Lease, outcome: Completion | Failure
 ) -> str:
-    if isinstance(outcome, Completion):
+    if isinstance(outcome, Completion | Thrown):
         try:
             state = _insist(authority, worker_id, lease, outcome)
         except (Invalid, TooLarge) as error:
