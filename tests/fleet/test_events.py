@@ -95,6 +95,16 @@ def test_a_canceled_task_is_seen_as_revoked(
     wait_until(lambda: "task-revoked" in watcher.kinds(task_id), what="the event")
 
 
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_an_attempt_that_is_ended_by_force_is_seen_as_failed(
+    pool: str, start_fleet: StartFleet, conn: Connection, database_url: str, watcher: Watcher
+) -> None:
+    start_fleet(pool, "--task-events")
+    [task_id] = enqueue(database_url, "endless", {"gate": "never"})
+    wait_until(lambda: "task-failed" in watcher.kinds(task_id), what="the event")
+    assert "hard time limit" in watcher.of(task_id)[-1]["exception"]
+
+
 @pytest.mark.parametrize("way", ["nobody watches", "the option is off"])
 def test_no_events_are_sent_when_nobody_wants_them(
     way: str, start_fleet: StartFleet, conn: Connection, database_url: str, watcher: Watcher

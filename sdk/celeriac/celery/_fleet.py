@@ -143,9 +143,9 @@ class Fleet:
         """Fail an attempt whose hard limit is over; the process to kill then, None when it has ended by itself."""
         reason = text_of_hard(deadline.seconds)
         try:
-            self.authority.report(
-                self.worker_id(node), Failure(deadline.task_id, reason, deadline.fencing_token, None, None)
-            )
+            failed = Failure(deadline.task_id, reason, deadline.fencing_token)
+            state = self.authority.report(self.worker_id(node), failed)
+            self._tools.events.failed(deadline.task_id, node, reason, state)
         except (Conflict, NotFound) as refused:
             log.info("task %s: %s, and it is no longer ours: %s", deadline.task_id, reason, refused)
         except CeleriacError as error:
@@ -187,4 +187,6 @@ class Fleet:
             ring(self._app, queue, ready[0])
 
     def _fail(self, lease: Lease, reason: str) -> None:
-        report(self.authority, self._tools.tally, self.worker_id(self._node), lease, failure(lease, reason))
+        state = report(self.authority, self._tools.tally, self.worker_id(self._node), lease, failure(lease, reason))
+        if state is not None:
+            self._tools.events.failed(lease.task.task_id, self._node, reason, state)
