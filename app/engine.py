@@ -26,12 +26,14 @@ from app.process.decision import Decision, DropTask, MakeTask, Note, RaiseIncide
 from app.process.facts import Completed, Continued, Fact, Failed, Happened, Started, Stopped, Thrown
 from app.process.graph import EventKind, Graph
 from app.process.graph_json import from_json
-from app.process.state import Phase, Run, Scope, State, Status, Subscription, Token, Wait
+from app.process.state import NeedsMore, Phase, Run, Scope, State, Status, Subscription, Token, Wait
 from app.timers import due_at, due_next, milliseconds
 from db import call
 
 MOST_ROUNDS: Final = 100
 """Advances of one call: what comes after is left to the chore."""
+
+MOST_GRAPHS: Final = 1000
 
 _GRAPH: Final = text("select d.graph from celeriac.definition_graphs d where d.definition_id = :id")
 
@@ -54,8 +56,14 @@ def advance(connection: Connection, instance_id: str, *, skip: bool = False) -> 
         loaded = _loaded(row[0])
         if loaded is None or not loaded.has_work:
             return done
-        graph = _graph(loaded.definition_id, connection.execute(_GRAPH, {"id": loaded.definition_id}).scalar_one)
-        decision = loaded.decide(graph)
+        graph = _graph(connection, loaded.definition_id)
+        try:
+            decision = loaded.decide(graph)
+        except NeedsMore:
+            row = call.one(connection, "load_instance", instance_id=instance_id, whole=True)
+            loaded = _loaded(row[0])
+            assert loaded is not None
+            decision = loaded.decide(graph)
         reached = [
             str(row.instance_id)
             for signal in _signals(decision)
@@ -66,8 +74,8 @@ def advance(connection: Connection, instance_id: str, *, skip: bool = False) -> 
         done = _joined(done, applied, reached)
         if applied.status in (Status.COMPLETED, Status.FAILED_COMPENSATED, Status.CANCELED):
             return done
-        if decision.again:
-            return done  # a commit point: what comes after it is for a transaction of its own
+        if decision.again or not (applied.facts or reached):
+            return done  # nothing more has happened, or what comes after a commit point is for another transaction
     return done
 
 
@@ -158,6 +166,7 @@ class Loaded:
                 if isinstance(a, RaiseIncident) and a.token in after.tokens
             ],
             "again": list(decision.again),
+            "unstuck": any(token.stuck and after.tokens.get(token.id) is not token for token in before.tokens.values()),
             "notes": [
                 {"what": a.what, "node": a.node, "token": a.token} for a in decision.actions if isinstance(a, Note)
             ],
@@ -211,6 +220,7 @@ def _loaded(text_: str | None) -> Loaded | None:
         },
         runs={r["id"]: Run(r["id"], tuple(r["pending"]), r["running"]) for r in document["runs"]},
         outcome=None if instance["outcome"] is None else Status(instance["outcome"]),
+        whole=document["whole"],
     )
     numbers = {t["uid"]: t["id"] for t in tokens}
     facts = (_fact(fact, numbers) for fact in document["facts"])
@@ -252,12 +262,14 @@ def _fact(row: Mapping[str, Any], numbers: Mapping[str, int]) -> Fact | None:
 _graphs: dict[str, Graph] = {}
 
 
-def _graph(definition_id: str, read: Any) -> Graph:
+def _graph(connection: Connection, definition_id: str) -> Graph:
     """The graph of a definition, which never changes: read once a process."""
     if definition_id not in _graphs:
-        if len(_graphs) >= 1000:
+        if len(_graphs) >= MOST_GRAPHS:
             _graphs.clear()
-        _graphs[definition_id] = from_json(exact_json.loads(read()))
+        _graphs[definition_id] = from_json(
+            exact_json.loads(connection.execute(_GRAPH, {"id": definition_id}).scalar_one())
+        )
     return _graphs[definition_id]
 
 

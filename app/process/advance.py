@@ -168,7 +168,7 @@ def _is_work(board: Board, token: Token) -> bool:
 
 def _can_be_undone(board: Board) -> bool:
     left = any(not one.used and one.handler is not None for one in board.subscriptions.values())
-    return left or any(token.undoes is not None for token in board.tokens.values())
+    return left or bool(board.runs)
 
 
 def _count_happening(board: Board, wait: Wait) -> None:

@@ -10,7 +10,7 @@ declare
     moment timestamptz := celeriac.now();
     held celeriac.instance;
     made text[] := '{}';
-    kept integer;
+    kept integer := 0;
 begin
     select i.* into held from celeriac.instance i where i.id = apply_decision.instance_id for update;
     if not found or held.ended_at is not null then
@@ -18,21 +18,33 @@ begin
     end if;
     delete from celeriac.fact f where f.instance_id = held.id
        and f.id = any (array(select jsonb_array_elements_text(decision -> 'consumed')::bigint));
-    perform celeriac.put_places(held.id, decision, moment), celeriac.put_waits(held.id, decision, moment),
-            celeriac.put_undos(held.id, decision);
-    kept := celeriac.take_kept_events(held.id, array(select (w ->> 'id')::integer from jsonb_array_elements(decision -> 'put_waits') w));
-    perform celeriac.drop_tasks(held, decision -> 'drop_tasks');
+    perform celeriac.put_places(held.id, decision, moment);
+    -- What most advances do not touch is not looked at by them.
+    if decision -> 'put_waits' <> '[]' or decision -> 'drop_waits' <> '[]' then
+        perform celeriac.put_waits(held.id, decision, moment);
+        kept := celeriac.take_kept_events(held.id, array(select (w ->> 'id')::integer from jsonb_array_elements(decision -> 'put_waits') w));
+    end if;
+    if decision -> 'put_undos' <> '[]' or decision -> 'drop_undos' <> '[]' or decision -> 'put_runs' <> '[]' or decision -> 'drop_runs' <> '[]' then
+        perform celeriac.put_undos(held.id, decision);
+    end if;
+    if decision -> 'drop_tasks' <> '[]' then
+        perform celeriac.drop_tasks(held, decision -> 'drop_tasks');
+    end if;
     if jsonb_array_length(decision -> 'make_tasks') > 0 then
         made := celeriac.make_tasks(held, decision -> 'make_tasks');
     end if;
-    perform celeriac.raise_model_incidents(held.id, decision -> 'incidents', moment);
+    if decision -> 'incidents' <> '[]' or (decision ->> 'unstuck')::boolean then
+        perform celeriac.raise_model_incidents(held.id, decision -> 'incidents', moment);
+    end if;
     insert into celeriac.instance_history (instance_id, at, token, what, node)
     select held.id, moment, (n ->> 'token')::integer, n ->> 'what', n ->> 'node'
       from jsonb_array_elements(decision -> 'notes') with ordinality n (n, place) order by place;
-    -- A commit point: what comes after it is for a transaction of its own.
-    insert into celeriac.fact (instance_id, at, kind, token_uid)
-    select held.id, moment, 'continued', t.uid from jsonb_array_elements_text(decision -> 'again') a
-      join celeriac.token t on t.instance_id = held.id and t.id = a::integer;
+    if decision -> 'again' <> '[]' then
+        -- A commit point: what comes after it is for a transaction of its own.
+        insert into celeriac.fact (instance_id, at, kind, token_uid)
+        select held.id, moment, 'continued', t.uid from jsonb_array_elements_text(decision -> 'again') a
+          join celeriac.token t on t.instance_id = held.id and t.id = a::integer;
+    end if;
     update celeriac.instance i
        set number = (decision ->> 'number')::integer, status = decision ->> 'status', outcome = decision ->> 'outcome',
            ended_at = case when decision ->> 'status' in ('COMPLETED', 'FAILED_COMPENSATED', 'CANCELED') then moment end

@@ -5,14 +5,19 @@ language plpgsql volatile as $$
 declare
     gone integer[] := array(select jsonb_array_elements_text(decision -> 'drop_scopes')::integer);
 begin
-    delete from celeriac.variable v where v.instance_id = put_places.instance_id and v.scope = any (gone);
-    delete from celeriac.scope s where s.instance_id = put_places.instance_id and s.id = any (gone);
+    if gone <> '{}' then
+        delete from celeriac.variable v where v.instance_id = put_places.instance_id and v.scope = any (gone);
+        delete from celeriac.scope s where s.instance_id = put_places.instance_id and s.id = any (gone);
+    end if;
     delete from celeriac.token t where t.instance_id = put_places.instance_id
        and t.id = any (array(select jsonb_array_elements_text(decision -> 'drop_tokens')::integer));
-    insert into celeriac.scope (instance_id, id, parent, host, alive, ended, node)
-    select put_places.instance_id, s.id, s.parent, s.host, s.alive, s.ended, s.node
-      from jsonb_to_recordset(decision -> 'put_scopes') s (id integer, parent integer, host integer, alive integer, ended boolean, node text)
-        on conflict (instance_id, id) do update set host = excluded.host, alive = excluded.alive, ended = excluded.ended;
+    if decision -> 'put_scopes' <> '[]' then
+        insert into celeriac.scope (instance_id, id, parent, host, alive, ended, node)
+        select put_places.instance_id, s.id, s.parent, s.host, s.alive, s.ended, s.node
+          from jsonb_to_recordset(decision -> 'put_scopes') s
+               (id integer, parent integer, host integer, alive integer, ended boolean, node text)
+            on conflict (instance_id, id) do update set host = excluded.host, alive = excluded.alive, ended = excluded.ended;
+    end if;
     insert into celeriac.token (instance_id, id, uid, entered_at, scope, undoes, run, stuck, phase, node, via, variables)
     select put_places.instance_id, t.id, celeriac.uuid_v7(moment), moment, t.scope, t.undoes, t.run, t.stuck, t.phase, t.node, t.via, t.variables
       from jsonb_to_recordset(decision -> 'put_tokens') t
@@ -20,7 +25,9 @@ begin
         on conflict (instance_id, id) do update
            set undoes = excluded.undoes, run = excluded.run, stuck = excluded.stuck, phase = excluded.phase, node = excluded.node,
                via = excluded.via, variables = excluded.variables;
-    insert into celeriac.variable (instance_id, scope, name, value)
-    select put_places.instance_id, (v ->> 0)::integer, v ->> 1, v -> 2 from jsonb_array_elements(decision -> 'put_variables') v
-        on conflict (instance_id, scope, name) do update set value = excluded.value, type = null;
+    if decision -> 'put_variables' <> '[]' then
+        insert into celeriac.variable (instance_id, scope, name, value)
+        select put_places.instance_id, (v ->> 0)::integer, v ->> 1, v -> 2 from jsonb_array_elements(decision -> 'put_variables') v
+            on conflict (instance_id, scope, name) do update set value = excluded.value, type = null;
+    end if;
 end $$;
