@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from app.cli import (
+    bpmn,
     demo,
     doctor_command,
     incidents,
@@ -68,6 +69,7 @@ for noun, group in {
     "keys": keys.group,
     "workers": workers.group,
     "outbox": outbox.group,
+    "bpmn": bpmn.group,
 }.items():
     application.add_typer(group, name=noun, epilog=EXIT_CODES)
 

@@ -1,0 +1,159 @@
+"""`celeriac bpmn`: look at models before they are deployed. No server is asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from app.cli.exits import ExitCode, Stop
+from app.cli.options import Json
+from app.cli.output import cell, document
+
+if TYPE_CHECKING:
+    from app.bpmn.options import Options
+    from app.bpmn.problems import Finding
+    from app.bpmn.reader import Reading
+
+group = typer.Typer(help="Check models before they are deployed.", no_args_is_help=True)
+
+ENDINGS: Final = (".bpmn", ".bpmn20.xml")
+
+
+class Delegates(StrEnum):
+    ERROR = "error"
+    TOPICS = "topics"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One file, and the fewest options with which it deploys; None when it does not."""
+
+    file: str
+    reading: Reading
+    options: Options | None
+
+    @property
+    def deploys(self) -> bool:
+        return not self.reading.report.errors
+
+    @property
+    def processes(self) -> list[str]:
+        return [model.graph.process for model in self.reading.models]
+
+
+@group.command("check")
+def check_models(
+    path: Annotated[Path, typer.Argument(help="A model, or a folder with models in it.")],
+    delegates: Annotated[
+        Delegates, typer.Option(help="What Java classes and beans become: an error, or topics of their names.")
+    ] = Delegates.ERROR,
+    ignore_unrunnable: Annotated[
+        bool, typer.Option("--ignore-unrunnable", help="Ignore listeners and scripts that cannot be run.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Say whether models can be deployed, and everything that is wrong with them. A folder gives a summary."""
+    from app.bpmn.options import Options
+
+    options = Options(delegates.value, "ignore" if ignore_unrunnable else "error")
+    if not path.exists():
+        raise Stop(ExitCode.FAILED, f"there is no file {path}")
+    files = sorted(_models(path)) if path.is_dir() else [path]
+    if not files:
+        raise Stop(ExitCode.FAILED, f"there is no model in {path} ({' or '.join('*' + ending for ending in ENDINGS)})")
+    checked = [_checked(file, path, options) for file in files]
+    if as_json:
+        document({"files": [_shown(one) for one in checked], "deployable": sum(one.deploys for one in checked)})
+    elif path.is_dir():
+        _print_summary(checked)
+    else:
+        _print_findings(checked[0])
+    if not all(one.deploys for one in checked):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _models(folder: Path) -> Iterator[Path]:
+    for file in folder.rglob("*"):
+        if file.name.lower().endswith(ENDINGS) and file.is_file():
+            yield file
+
+
+def _checked(file: Path, root: Path, options: Options) -> Checked:
+    from app.bpmn.reader import read
+
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise Stop(ExitCode.FAILED, f"{file} cannot be read: {error.strerror}") from None
+    fewest = next((one for one in _options_from(options) if not read(content, one).report.errors), None)
+    name = str(file.relative_to(root)) if root.is_dir() else str(file)
+    return Checked(name, read(content, options), fewest)
+
+
+def _options_from(given: Options) -> list[Options]:
+    """The given options, then more of them, the least first."""
+    from app.bpmn.options import Options
+
+    more = [given, Options("topics", given.unrunnable), Options(given.delegates, "ignore"), Options("topics", "ignore")]
+    return list(dict.fromkeys(more))
+
+
+def _flags(options: Options | None) -> list[str]:
+    if options is None:
+        return []
+    delegates = ["--delegates topics"] if options.delegates == "topics" else []
+    return delegates + (["--ignore-unrunnable"] if options.unrunnable == "ignore" else [])
+
+
+def _shown(one: Checked) -> dict[str, Any]:
+    return {
+        "file": one.file,
+        "deployable": one.deploys,
+        "processes": one.processes,
+        "options": None if one.options is None else asdict(one.options),
+        "findings": [asdict(finding) for finding in one.reading.report.findings],
+    }
+
+
+def _print_findings(one: Checked) -> None:
+    for finding in one.reading.report.findings:
+        print(f"{one.file}:{finding.line}: {_told(finding)}")
+    if one.deploys:
+        print(f"{one.file} can be deployed: {', '.join(one.processes)}")
+    elif one.options is not None:
+        print(f"{one.file} can be deployed with {' '.join(_flags(one.options))}")
+    else:
+        count = len(one.reading.report.errors)
+        print(f"{one.file} cannot be deployed: {count} error{'s' if count != 1 else ''}")
+
+
+def _told(finding: Finding) -> str:
+    element = f"{finding.element}: " if finding.element else ""
+    return f"{finding.severity}: {cell(element + finding.message)}"
+
+
+def _print_summary(checked: Sequence[Checked]) -> None:
+    """One line a file, then how many of each kind, and what stands in the way, the most frequent first."""
+    reasons: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    for one in checked:
+        errors = one.reading.report.errors
+        kind = "yes" if one.deploys else " ".join(_flags(one.options)) if one.options else "no"
+        kinds[kind] += 1
+        first = "" if one.deploys else f"  line {errors[0].line}: {_told(errors[0]).removeprefix('error: ')}"
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        print(f"{kind:<4} {one.file}{first}{more}")
+        if one.options is None:
+            reasons.update({error.message for error in errors})
+    print()
+    words = {"yes": "can be deployed as they are", "no": "cannot be deployed"}
+    for kind, count in kinds.most_common():
+        print(f"{count:>5} of {len(checked)} {words.get(kind, f'can be deployed with {kind}')}")
+    for reason, count in reasons.most_common():
+        print(f"{count:>5} × {cell(reason)}")
