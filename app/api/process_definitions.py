@@ -23,14 +23,11 @@ from app.api.pages import SortedQuery, page_of
 from app.api.problems import BODY_REFUSALS, Problem, documented
 from app.api.process_rights import WITHIN, demand_topics
 from app.api.rights import demand
-from app.bpmn.markup import parse
 from app.bpmn.options import Options
 from app.bpmn.problems import Finding
 from app.deployment import NotDeployable, Resource, prepared
-from app.diagram.interchange import drawn
-from app.diagram.layout import laid_out
-from app.diagram.svg import Marks, rendered
-from app.process.graph_json import from_json
+from app.diagram.drawing import drawing
+from app.diagram.svg import Marks
 from db.listing import definition_page
 
 router = APIRouter(prefix="/v1/process-definitions", tags=["processes"], route_class=DoorRoute)
@@ -154,17 +151,12 @@ async def draw(call: Call, definition: dict[str, Any], marks: Marks) -> Response
         "select graph from celeriac.definition_graphs where definition_id = :id", id=definition["definition_id"]
     )
     content = await _content(call, definition)
-    svg = await asyncio.to_thread(_drawn, graphs[0].graph, content, marks)
+    svg = await asyncio.to_thread(drawing, graphs[0].graph, content, marks)
     headers = {
         "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
     }
     return Response(svg, media_type="image/svg+xml", headers=headers)
-
-
-def _drawn(graph_json: str, content: bytes, marks: Marks) -> str:
-    graph = from_json(exact_json.loads(graph_json))
-    return rendered(graph, drawn(parse(content), graph) or laid_out(graph), marks)
 
 
 async def definition_row(call: Call, where: str, **values: Any) -> dict[str, Any]:

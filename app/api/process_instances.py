@@ -22,6 +22,7 @@ from app.api.process_rights import demand_instance, demand_topics, instance_of
 from app.api.rights import demand
 from app.diagram.svg import Marks
 from db.call import Json
+from db.instance_parts import COUNTS, PARTS
 from db.listing import instance_page
 
 router = APIRouter(prefix="/v1/process-instances", tags=["processes"], route_class=DoorRoute)
@@ -143,7 +144,7 @@ async def get(call: Call, instance_id: Id) -> Response:
     """One instance: where its tokens stand, what they wait for, its variables, and what can be undone."""
     demand(call.principal, "read")
     instance = await instance_of(call, instance_id)
-    for part, statement in _PARTS.items():
+    for part, statement in PARTS.items():
         rows = await call.parts.database.view(statement, id=instance_id, most=MOST_SHOWN)
         instance[part] = [dict(row._mapping) for row in rows]
     variables = instance["variables"]
@@ -184,7 +185,7 @@ async def diagram(call: Call, instance_id: Id) -> Response:
     definition = await definition_row(call, "definition_id = :id", id=instance["definition_id"])
     counts = {
         name: {row.node: row.number for row in await call.parts.database.view(statement, id=instance_id)}
-        for name, statement in _COUNTS.items()
+        for name, statement in COUNTS.items()
     }
     return await draw(call, definition, Marks(**counts))
 
@@ -288,41 +289,3 @@ async def _suspend(call: Call, instance_id: str, *, suspended: bool) -> Response
 async def _status(call: Call, instance_id: str) -> Response:
     instance = await instance_of(call, instance_id)
     return answer({name: instance[name] for name in ("instance_id", "status", "suspended")})
-
-
-_PARTS: Final = {
-    "tokens": (
-        "select token_id, node, scope, phase, stuck, undoing, entered_at from celeriac.instance_tokens"
-        " where instance_id = cast(:id as uuid) order by number limit :most"
-    ),
-    "waits": (
-        "select token_id, node, kind, name, due_at, timing, fired, opened_at from celeriac.instance_waits"
-        " where instance_id = cast(:id as uuid) order by number limit :most"
-    ),
-    "variables": (
-        "select scope, root, name, type, value from celeriac.instance_variables"
-        " where instance_id = cast(:id as uuid) order by scope_number, name limit :most"
-    ),
-    "undos": (
-        "select activity, handler, used from celeriac.instance_undos"
-        " where instance_id = cast(:id as uuid) order by number limit :most"
-    ),
-    "open_incidents": (
-        "select incident_id, kind, name as node, message, token_id, task_id, created_at from celeriac.incidents"
-        " where instance_id = cast(:id as uuid) and resolved_at is null order by incident_id limit :most"
-    ),
-}
-_COUNTS: Final = {
-    "tokens": (
-        "select node, count(*)::integer as number from celeriac.instance_tokens"
-        " where instance_id = cast(:id as uuid) group by node"
-    ),
-    "passed": (
-        "select node, count(*)::integer as number from celeriac.instance_timeline"
-        " where instance_id = cast(:id as uuid) and what = 'left' group by node"
-    ),
-    "incidents": (
-        "select name as node, count(*)::integer as number from celeriac.incidents"
-        " where instance_id = cast(:id as uuid) and resolved_at is null and name is not null group by name"
-    ),
-}

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import typer
 
+from app.cli.advancing import advance_now
 from app.cli.database import connection, select
 from app.cli.exits import ExitCode, Stop
 from app.cli.options import Json
@@ -24,6 +25,10 @@ class Kind(StrEnum):
     OPERATION_UNKNOWN = "operation_unknown"
     OTHER_CODE = "other_code"
     UNDO_FAILED = "undo_failed"
+    EXPRESSION = "expression"
+    MODEL = "model"
+    LOOP = "loop"
+    FAILED = "failed"
 
 
 class Resolution(StrEnum):
@@ -38,6 +43,7 @@ def list_incidents(
     kind: Annotated[Kind | None, typer.Option(help="Only this kind.", case_sensitive=False)] = None,
     task_id: Annotated[UUID | None, typer.Option(help="Only of this task.")] = None,
     task_type: Annotated[str | None, typer.Option("--task-type", help="Only of this task type.")] = None,
+    instance_id: Annotated[UUID | None, typer.Option(help="Only of this process instance.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Incidents on one page.")] = 50,
     cursor: Annotated[UUID | None, typer.Option(help="Where the last page ended (its next_cursor).")] = None,
     as_json: Json = False,
@@ -50,6 +56,7 @@ def list_incidents(
         kind=kind.value if kind else None,
         task_id=task_id,
         task_type=task_type,
+        instance_id=instance_id,
         limit=limit + 1,
         after=cursor,
     )
@@ -59,7 +66,9 @@ def list_incidents(
     if as_json:
         document({"incidents": found[:limit], "next_cursor": next_cursor})
         return
-    columns = ["incident_id", "kind", "task_type", "task_id", "name", "operation_id", "created_at", "message"]
+    columns = [
+        "incident_id", "kind", "task_type", "task_id", "instance_id", "name", "operation_id", "created_at", "message",
+    ]  # fmt: skip
     decided = [] if state is Shown.OPEN else ["resolution", "resolved_by", "note"]
     table([*columns, *decided], found[:limit], "no incident")
     if next_cursor:
@@ -87,16 +96,21 @@ def resolve_incident(
     note: Annotated[str | None, typer.Option(help="Why; kept with the incident and in the task's timeline.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Decide about an incident. other_code: retry or fail; undo_failed: retry or skip (this undo is left out).
+    """Decide about an incident. other_code: retry or fail; undo_failed: retry or skip; of an instance: retry.
 
-    retry: the task goes on, with the code that runs by now. One of the kind operation_unknown is resolved by
+    retry: the task goes on, with the code that runs by now; the instance tries again what it could not do. skip: this
+    undo is left out. One of the kind operation_unknown is resolved by
     `celeriac operations resolve`, which says what came of the operation.
     """
     from db.call import one
 
     with connection() as conn:
         row = one(conn, "resolve_incident", incident_id=incident_id, resolution=resolution.value, note=note)
+        if row.instance_id is not None:
+            advance_now(conn, [row.instance_id])
     if as_json:
-        document({"incident_id": row.incident_id, "task_id": row.task_id, "resolution": row.resolution})
+        shown = ("incident_id", "task_id", "instance_id", "resolution")
+        document({name: getattr(row, name) for name in shown})
     else:
-        remark(f"incident {row.incident_id} is resolved: {row.resolution}; task {row.task_id} goes on")
+        what = f"instance {row.instance_id}" if row.instance_id is not None else f"task {row.task_id}"
+        remark(f"incident {row.incident_id} is resolved: {row.resolution}; {what} goes on")

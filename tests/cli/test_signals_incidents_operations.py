@@ -96,7 +96,12 @@ def test_an_incident_is_listed_until_it_is_resolved(celeriac: Celeriac, conn: Co
     wrong = celeriac("incidents", "resolve", incident_id, "skip")
     assert (wrong.code, "resolution" in wrong.err) == (1, True)
     resolved = celeriac("incidents", "resolve", incident_id, "retry", "--note", "version 3 is out", "--json").json
-    assert resolved == {"incident_id": incident_id, "task_id": str(task.task_id), "resolution": "retry"}
+    assert resolved == {
+        "incident_id": incident_id,
+        "task_id": str(task.task_id),
+        "instance_id": None,
+        "resolution": "retry",
+    }
     assert state(celeriac, task.task_id) == "READY"
     assert celeriac("incidents", "list", "--json").json == {"incidents": [], "next_cursor": None}
     assert "version 3 is out" in celeriac("incidents", "list", "--state", "resolved").out
