@@ -2,7 +2,8 @@
 ended by the server, or the next answer of the server is lost on the way.
 
 Then another worker takes over, and effects are counted. FAULTS=all strikes at every point (`make faults`). Without it,
-each case is struck at the first point of each name that it is there for.
+each case is struck once at each kind of call that it is there for: its worker is killed after it, or its connection is
+lost in it, by turns in the one way and the other.
 """
 
 import json
@@ -221,8 +222,8 @@ def places(case: Case, fault: Fault, passed: Sequence[str]) -> Sequence[int]:
     if STRIKE_EVERYWHERE:
         return range(len(passed))
     names = [point.partition(":")[0] for point in passed]
-    # A connection that is lost after a call is the one that is lost before the next.
-    ending = "" if fault == "kill" else ".before"
-    return [
-        names.index(name) for name in dict.fromkeys(names) if name.split(".")[0] in case.focus and name.endswith(ending)
-    ]
+    ours = [name for name in dict.fromkeys(names) if name.split(".")[0] in case.focus]
+    # To be killed after one call is to be killed before the next. What happens to a connection, happens in a call.
+    afters, befores = [[n for n in ours if n.endswith(".before") is is_before] for is_before in (False, True)]
+    chosen = {"kill": afters, "cut": befores[::2], "mute": befores[1::2] or befores}[fault]
+    return [names.index(name) for name in chosen]
