@@ -14,7 +14,7 @@ PLAIN_LINE_SECONDS = 2.0
 
 
 class Display(Protocol):
-    """Something that shows how far the copying is, and what happens meanwhile."""
+    """Something that shows how far the work is, and what happens meanwhile."""
 
     def say(self, text: str) -> None: ...
     def show(self, done: int, total: int, remark: str) -> None: ...
@@ -24,6 +24,7 @@ class Display(Protocol):
 class PlainLines:
     """For logs and pipes: every remark at once, the count every two seconds."""
 
+    done_is: str
     began: float = field(default_factory=time.monotonic)
     shown_at: float = 0.0
 
@@ -33,7 +34,7 @@ class PlainLines:
     def show(self, done: int, total: int, remark: str) -> None:
         if time.monotonic() - self.shown_at >= PLAIN_LINE_SECONDS:
             self.shown_at = time.monotonic()
-            self.say(f"{done} of {total} copied  {remark}")
+            self.say(f"{done} of {total} {self.done_is}  {remark}")
 
 
 @dataclass
@@ -51,10 +52,10 @@ class Bar:
 
 
 @contextmanager
-def display() -> Iterator[Display]:
-    """The display that fits stderr."""
+def display(done_is: str) -> Iterator[Display]:
+    """The display that fits stderr; `done_is` says what has happened to what is counted as done."""
     if not sys.stderr.isatty():
-        yield PlainLines()
+        yield PlainLines(done_is)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -66,4 +67,4 @@ def display() -> Iterator[Display]:
         TextColumn("{task.fields[remark]}", markup=False),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield Bar(progress, progress.add_task("copying", total=None, remark=""))
+        yield Bar(progress, progress.add_task(done_is, total=None, remark=""))

@@ -8,7 +8,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.2
 # Without any task ending for so long, the rest counts as lost instead of being waited for.
 STANDSTILL_SECONDS = 60.0
+ENDED = ("COMPLETED", "FAILED", "FAILED_COMPENSATED", "CANCELED")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Job:
 
 def run_demo(job: Job) -> bool:
     """Run it, print the account; True when nothing was lost or doubled. Leaves nothing behind unless asked to."""
-    with terminated_like_interrupted(), folders_for(job) as folders, display() as shown:
+    with terminated_like_interrupted(), folders_for(job) as folders, display("copied") as shown:
         files = list_files(folders.source, job.files)
         if not files:
             raise Stop(ExitCode.USAGE, f"--source: there is no file to copy in {folders.source}")
@@ -69,10 +70,10 @@ def copy_all(stage: Stage, folders: Folders, files: "Sequence[SourceFile]", show
     shown.say(f"{len(files)} orders and their tasks are committed together; starting {len(stage.workers)} workers")
     for process in stage.workers.values():
         process.start()
-    watch = Watch(stage, len(files), shown)
+    watch = Watch(lambda: count_states(stage.engine), len(files), shown)
     stopping = Event()
     with ThreadPoolExecutor(1) as pool:
-        trouble = pool.submit(Troublemaker(stage, folders, shown.say, watch.share_done, stopping).run)
+        trouble = pool.submit(Troublemaker(stage, folders.diaries, shown.say, watch.share_done, stopping).run)
         try:
             watch.until_all_ended(trouble)
         finally:
@@ -83,10 +84,10 @@ def copy_all(stage: Stage, folders: Folders, files: "Sequence[SourceFile]", show
 
 
 class Watch:
-    """Follows how many tasks have ended, and shows it."""
+    """Follows how many have ended, and shows it. `count` says how many are in which state, None while nobody knows."""
 
-    def __init__(self, stage: Stage, total: int, shown: Display) -> None:
-        self._stage = stage
+    def __init__(self, count: Callable[[], Mapping[str, int] | None], total: int, shown: Display) -> None:
+        self._count = count
         self._total = total
         self._shown = shown
         self._ended = 0
@@ -97,7 +98,7 @@ class Watch:
         return self._ended / self._total
 
     def until_all_ended(self, trouble: "Future[None]") -> None:
-        """Return when every task has ended and all trouble is over, or when nothing moves any more."""
+        """Return when all have ended and all trouble is over, or when nothing moves any more."""
         while self._ended < self._total or not trouble.done():
             self._look()
             if trouble.done() and trouble.exception() is not None:
@@ -109,11 +110,11 @@ class Watch:
         self._look()
 
     def _look(self) -> None:
-        states = count_states(self._stage.engine)
+        states = self._count()
         if states is None:
             self._shown.show(self._ended, self._total, "Postgres is away")
             return
-        ended = sum(states.get(state, 0) for state in ("COMPLETED", "FAILED", "CANCELED"))
+        ended = sum(states.get(state, 0) for state in ENDED)
         if ended != self._ended:
             self._ended, self._moved_at = ended, time.monotonic()
         waiting = ", ".join(

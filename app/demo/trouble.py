@@ -11,14 +11,16 @@ any clock, has been refused.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
+from typing import ClassVar
 
 import psutil
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from app.demo.evidence import REFUSED, REPORTING, WRITTEN, read_diaries
-from app.demo.stage import FLEET_NAMES, WORKER_NAMES, Folders, Stage
+from app.demo.stage import FLEET_NAMES, WORKER_NAMES, Stage
 from db.errors import Unavailable
 
 # Longer than a lease, its expiry by the chore or a fetch, and a second run of the task together.
@@ -46,8 +48,10 @@ class Lease:
 class Troublemaker:
     """Who makes the trouble: what it acts on, whom it tells, and the event that ends it early."""
 
+    IN_THE_MIDDLE: ClassVar[str] = "copies written and not yet reported"
+
     stage: Stage
-    folders: Folders
+    diaries: Path
     say: Say
     share_done: ShareDone
     stopping: Event
@@ -89,7 +93,7 @@ class Troublemaker:
             process.freeze()
             held = (self.lines_of(name, WRITTEN) - self.lines_of(name, REPORTING)) & self.leases_of(name)
             if held:
-                self.say(f"{name} is frozen (SIGSTOP) with {len(held)} copies written and not yet reported")
+                self.say(f"{name} is frozen (SIGSTOP) with {len(held)} {self.IN_THE_MIDDLE}")
                 return held
             process.thaw()
             self.pause(LOOK_SECONDS)
@@ -149,7 +153,7 @@ class Troublemaker:
         return all(token_now.get(lease.task_id, 0) > lease.fencing_token for lease in held)
 
     def lines_of(self, name: str, what: str) -> set[Lease]:
-        lines = read_diaries(self.folders.diaries, name)
+        lines = read_diaries(self.diaries, name)
         return {Lease(line.task_id, line.fencing_token) for line in lines if line.what == what}
 
     def ask(self, sql: str, **values: object) -> Sequence[tuple[str, int]]:
