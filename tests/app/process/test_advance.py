@@ -287,3 +287,77 @@ def test_facts_about_what_is_gone_change_nothing(times: int) -> None:
         run.tell(Happened(99), Thrown(token, "X"), Completed(token))
     assert run.state == before
     assert run.work == ["b"]
+
+
+def test_flows_are_taken_in_the_order_of_the_document() -> None:
+    run = Instance(draw([start(), node("f", AND), *tasks("a", "b", "c")], "start f a", "f b", "f c")).start()
+    assert run.made == ["a", "b", "c"]
+
+
+def test_what_was_done_is_not_done_again_when_only_the_way_out_fails() -> None:
+    signal = node("tell", Kind.THROW, event=Event(EventKind.SIGNAL, name="s"))
+    script = node("count", Kind.SCRIPT, script=Script(Expression("n + 1"), "n"))
+    nodes = [start(), script, signal, *tasks("a")]
+    graph = draw(nodes, "start count tell a", conditions={"tell>a": "ready", "count>tell": "sure"})
+    run = Instance(graph).start(n=1)
+    assert run.incidents == [("count", "expression")]
+    assert run.retry("count").variables["n"] == 2
+
+
+def test_a_signal_is_thrown_once_when_the_way_out_fails() -> None:
+    from app.process.decision import ThrowSignal
+
+    signal = node("tell", Kind.THROW, event=Event(EventKind.SIGNAL, name="s"))
+    run = Instance(draw([start(), signal, *tasks("a")], "start tell a", conditions={"tell>a": "ready"})).start()
+    run.retry("tell").retry("tell")
+    assert sum(isinstance(action, ThrowSignal) for action in run.actions) == 1
+
+
+def test_the_work_of_an_event_is_dropped_with_its_scope() -> None:
+    from app.process.decision import DropTask
+    from app.process.graph import Work
+
+    sender = end("sub", "send", event=Event(EventKind.MESSAGE), work=Work("send"))
+    nodes = [start(), node("sub", SUB), boundary("t", "sub", EventKind.TIMER, when="PT1H"), start("sub", "s"), sender]
+    run = Instance(draw(nodes, "start sub", "s send")).start()
+    token = run.token("send").id
+    assert DropTask(token) in run.happen("t").actions
+    assert run.status is Status.COMPLETED
+
+
+def test_an_error_end_event_that_nobody_catches_among_others_throws_again_when_retried() -> None:
+    nodes = [start(), node("sub", SUB), *tasks("x"), boundary("c", "sub", EventKind.ERROR, name="OTHER")]
+    nodes += [start("sub", "s"), end("sub", "e", event=Event(EventKind.ERROR, name="E"))]
+    run = Instance(draw(nodes, "start sub", "s e", "c x")).start()
+    assert (run.incidents, run.at) == ([("e", "failed")], ["e"])
+    assert run.retry("e").incidents == [("e", "failed")] * 2
+
+
+def test_events_have_parameters() -> None:
+    caught = node(
+        "c",
+        Kind.CATCH,
+        event=Event(EventKind.MESSAGE, name=Expression("key")),
+        inputs=(Assignment("key", Expression("'k' + n")),),
+        outputs=(Assignment("got", Expression("key + said")),),
+    )
+    run = Instance(draw([start(), caught, end()], "start c end")).start(n="1")
+    assert [wait.name for wait in run.state.waits.values()] == ["k1"]
+    run.happen("c", said="!")
+    assert run.variables == {"n": "1", "said": "!", "got": "k1!"}
+
+
+def test_a_part_of_a_state_asks_for_the_rest_before_it_looks_around() -> None:
+    from dataclasses import replace
+
+    from app.process.state import NeedsMore
+
+    nodes = [start(), node("f", AND), *tasks("a", "b"), end(event=Event(EventKind.TERMINATE))]
+    run = Instance(draw(nodes, "start f a end", "f b")).start()
+    token = run.token("a")
+    part = replace(run.state, whole=False, tokens={token.id: token})
+    run.state = part
+    with pytest.raises(NeedsMore):
+        run.complete("a")
+    with pytest.raises(NeedsMore):
+        run.stop()

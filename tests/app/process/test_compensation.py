@@ -163,3 +163,126 @@ def test_a_failure_while_a_throw_is_undoing_goes_on_with_what_is_left() -> None:
     run.fail("c")
     assert run.work == ["undo_a"]
     assert run.complete("undo_a").status is Status.FAILED_COMPENSATED
+
+
+def test_two_throws_of_one_scope_undo_each_thing_once() -> None:
+    nodes = [start(), *undoable("a"), *undoable("b"), node("fork", Kind.PARALLEL), thrower("one"), thrower("two")]
+    nodes += [node("x", TASK), node("y", TASK)]
+    run = Instance(draw(nodes, "start a b fork one x", "fork two y")).start().complete("a").complete("b")
+    assert run.work == ["undo_b", "y"]
+    run.complete("undo_b").complete("undo_a")
+    assert run.work == ["x", "y"]
+    assert run.made.count("undo_a") == run.made.count("undo_b") == 1
+
+
+def test_a_handler_that_runs_when_a_task_fails_is_not_started_again() -> None:
+    nodes = [start(), node("fork", Kind.PARALLEL), *undoable("a"), *undoable("b"), thrower(), node("c", TASK)]
+    run = Instance(draw(nodes, "start fork a b throw", "fork c")).start().complete("a").complete("b")
+    assert run.work == ["c", "undo_b"]
+    handler = run.token("undo_b")
+    run.fail("c")
+    assert (run.status, run.work, run.token("undo_b").id) == (Status.COMPENSATING, ["undo_b"], handler.id)
+    assert run.complete("undo_b").work == ["undo_a"]
+    assert run.complete("undo_a").status is Status.FAILED_COMPENSATED
+    assert (run.made.count("undo_b"), run.made.count("undo_a")) == (1, 1)
+
+
+def with_large_handler(*inner: Node, path: str, parallel: bool = False) -> Instance:
+    """`a` is undone by a subprocess with these nodes in it; beside it stands a task `c`."""
+    nodes = [start(), node("fork", Kind.PARALLEL), node("a", TASK), thrower(), node("c", TASK), node("after", TASK)]
+    nodes += [node("undo", SUB, for_compensation=True), boundary("on_a", "a", EventKind.COMPENSATION, handler="undo")]
+    graph = draw([*nodes, start("undo", "s"), *inner], "start fork a throw after", "fork c", path)
+    return Instance(graph).start().complete("a")
+
+
+def test_a_handler_may_be_a_subprocess_and_what_it_has_done_is_not_undone() -> None:
+    run = with_large_handler(*undoable("x", "undo"), node("y", TASK, "undo"), path="s x y")
+    assert run.work == ["c", "x"]
+    run.complete("x").complete("y")
+    assert (run.work, len(run.state.scopes)) == (["after", "c"], 1)
+    assert run.fail("c").incidents == [("c", "failed")]
+    assert "undo_x" not in run.made
+
+
+def test_a_failure_inside_a_handler_is_an_incident_of_it_alone() -> None:
+    run = with_large_handler(*undoable("x", "undo"), node("y", TASK, "undo"), path="s x y").complete("x")
+    run.fail("y")
+    assert (run.status, run.incidents, run.work) == (Status.ACTIVE, [("y", "failed")], ["c"])
+    assert run.retry("y").made == ["a", "c", "x", "y", "y"]
+
+
+def test_a_failure_elsewhere_lets_a_large_handler_come_to_its_end() -> None:
+    run = with_large_handler(*undoable("x", "undo"), node("y", TASK, "undo"), path="s x y").complete("x")
+    run.fail("c")
+    assert (run.status, run.work) == (Status.COMPENSATING, ["y"])
+    run.complete("y")
+    assert (run.status, run.state.tokens) == (Status.FAILED_COMPENSATED, {})
+    assert "undo_x" not in run.made
+
+
+def test_a_throw_inside_a_handler_undoes_what_that_handler_has_done() -> None:
+    inner = [*undoable("x", "undo"), thrower("inner", "undo"), node("y", TASK, "undo")]
+    run = with_large_handler(*inner, path="s x inner y").complete("x")
+    assert run.work == ["c", "undo_x"]
+    run.fail("c")
+    assert run.work == ["undo_x"]
+    assert run.complete("undo_x").work == ["y"]
+    assert run.complete("y").status is Status.FAILED_COMPENSATED
+
+
+def test_an_error_inside_a_handler_is_an_incident_and_a_retry_throws_again() -> None:
+    thrown = end("undo", "e", event=Event(EventKind.ERROR, name="X"))
+    run = with_large_handler(node("x", TASK, "undo"), thrown, path="s x e").complete("x")
+    assert (run.incidents, run.at) == ([("e", "failed")], ["c", "e", "throw"])
+    assert run.retry("e").incidents == [("e", "failed")] * 2
+
+
+def test_a_running_throw_is_interrupted_with_its_handlers() -> None:
+    nodes = [start(), node("sub", SUB), node("late", TASK), end()]
+    nodes += [boundary("t", "sub", EventKind.TIMER, when="PT1H"), start("sub", "s"), *undoable("x", "sub")]
+    nodes += [thrower("undo_it", "sub")]
+    run = Instance(draw(nodes, "start sub end", "s x undo_it", "t late")).start().complete("x")
+    assert run.work == ["undo_x"]
+    run.happen("t")
+    assert (run.work, run.state.runs, run.state.subscriptions, len(run.state.scopes)) == (["late"], {}, {}, 1)
+
+
+def test_a_failure_in_a_subprocess_undoes_what_was_done_in_it_and_around_it() -> None:
+    nodes = [start(), *undoable("a"), node("sub", SUB), end(), start("sub", "s"), *undoable("x", "sub")]
+    nodes += [node("y", TASK, "sub")]
+    run = Instance(draw(nodes, "start a sub end", "s x y")).start(v=1).complete("a").complete("x").fail("y")
+    assert run.work == ["undo_x"]
+    assert run.complete("undo_x").work == ["undo_a"]
+    assert run.complete("undo_a").status is Status.FAILED_COMPENSATED
+
+
+def test_handlers_see_the_variables_of_their_subprocess_as_they_were() -> None:
+    from app.process.graph import Assignment
+
+    nodes = [start(), node("sub", SUB, inputs=(Assignment("v", "inner"),)), node("z", TASK), thrower(), end()]
+    nodes += [start("sub", "s"), *undoable("x", "sub")]
+    run = Instance(draw(nodes, "start sub z throw end", "s x")).start(v="outer").complete("x", v="done")
+    run.complete("z", v="changed")
+    assert run.actions[-1].variables["v"] == "done"  # type: ignore[union-attr]
+    run.complete("undo_x", v="undone")
+    assert run.status is Status.COMPLETED
+
+
+def test_undoing_one_after_another_may_be_done_without_waiting() -> None:
+    nodes = [start(), thrower(), node("after", TASK)]
+    path = "start"
+    for number in range(300):
+        name = f"n{number}"
+        nodes += [node(name, Kind.PASS), node(f"u{name}", Kind.PASS, for_compensation=True)]
+        nodes += [boundary(f"o{name}", name, EventKind.COMPENSATION, handler=f"u{name}")]
+        path += f" {name}"
+    run = Instance(draw(nodes, f"{path} throw after")).start()
+    assert run.work == ["after"]
+    undone = [action.node for action in run.actions if getattr(action, "what", "") == "undone"]
+    assert undone == [f"un{number}" for number in reversed(range(300))]
+
+
+def test_stopping_without_undoing_takes_running_handlers_away_too() -> None:
+    nodes = [start(), *undoable("a"), thrower(), end()]
+    run = Instance(draw(nodes, "start a throw end")).start().complete("a").stop()
+    assert (run.status, run.state.tokens, run.work, run.state.runs) == (Status.CANCELED, {}, [], {})
