@@ -190,9 +190,13 @@ class Graph:
         return self._inside.get(scope, ())
 
     def ways_to(self, gateway: str) -> Mapping[str, frozenset[str]]:
-        """For each flow into a gateway the nodes from which a token could come by it, without passing the gateway."""
+        """For each node the flows into a gateway by which a token could come from it, without passing the gateway."""
         if gateway not in self._ways:
-            self._ways[gateway] = {flow.id: self._behind(flow.source, gateway) for flow in self.incoming(gateway)}
+            ways: dict[str, set[str]] = defaultdict(set)
+            for flow in self.incoming(gateway):
+                for node in self._behind(flow.source, gateway):
+                    ways[node].add(flow.id)
+            self._ways[gateway] = {node: frozenset(flows) for node, flows in ways.items()}
         return self._ways[gateway]
 
     @cached_property

@@ -71,17 +71,17 @@ def _gatherings(board: Board) -> list[Gathering]:
 
 def _awaited(board: Board, node: str, scope: int, waiting: Sequence[Token]) -> list[Token]:
     """The tokens of the scope that can come by a flow without a token, and by none with one."""
-    ways = board.graph.ways_to(node)
     come = {token.via for token in waiting}
-    if come >= ways.keys():
+    if all(flow.id in come for flow in board.graph.incoming(node)):
         return []
+    ways = board.graph.ways_to(node)
     here = {token.id for token in waiting}
 
     def is_awaited(token: Token) -> bool:
         if token.node == node:
             return token.via not in come  # at a commit point before the gateway
-        by = {flow for flow, behind in ways.items() if token.node in behind}
-        return bool(by) and not by & come
+        by = ways.get(token.node)
+        return by is not None and by.isdisjoint(come)
 
     return [t for t in board.tokens_in(scope) if t.id not in here and t.undoes is None and is_awaited(t)]
 
