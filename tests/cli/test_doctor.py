@@ -14,6 +14,8 @@ from app.dev.ports import free_port
 from app.dev.processes import Process, console_command
 from app.settings import Settings
 from db import call
+from tests.app.engine.conftest import flow, model
+from tests.app.engine.conftest import task as task_of
 from tests.cli.conftest import Celeriac, Enqueue, fail_for_good, fetch
 from tests.held_task import fetch_held, new_held
 from workers.health import BEAT, MAINTENANCE, leave_sign
@@ -372,8 +374,15 @@ BROKEN |= {
 }  # fmt: skip
 
 
+# Broken below, where there is an instance.
+OF_INSTANCES = {
+    "open_instances_stand_somewhere", "only_open_instances_have_tokens", "work_has_somebody_at_it",
+    "stuck_tokens_have_an_incident",
+}  # fmt: skip
+
+
 def test_every_invariant_has_a_case_that_breaks_it() -> None:
-    assert {invariant.name for invariant in invariants.INVARIANTS} == set(BROKEN)
+    assert {invariant.name for invariant in invariants.INVARIANTS} == set(BROKEN) | OF_INSTANCES
 
 
 @pytest.mark.usefixtures("healthy")
@@ -413,3 +422,58 @@ def test_doctor_changes_nothing(healthy: Settings, celeriac: Celeriac, monkeypat
     monkeypatch.setattr(invariants, "CHECKS", [writing])
     refused = celeriac("doctor")
     assert "read-only transaction" in refused.err + refused.out
+
+
+ONE_TASK = model('<startEvent id="s"/>' + task_of("a") + '<endEvent id="e"/>' + flow("s", "a", "e"))
+
+
+@pytest.fixture
+def instance(celeriac: Celeriac, tmp_path: Path) -> str:
+    """An open instance that stands on a task."""
+    (tmp_path / "one.bpmn").write_bytes(ONE_TASK)
+    celeriac("deploy", str(tmp_path / "one.bpmn"))
+    return celeriac("start", "p").out.strip()
+
+
+@pytest.mark.usefixtures("healthy", "instance")
+@pytest.mark.parametrize(
+    ("check", "harm"),
+    [
+        ("open_instances_stand_somewhere", "delete from celeriac.token"),
+        ("only_open_instances_have_tokens", "update celeriac.instance set ended_at = started_at, status = 'CANCELED'"),
+        ("work_has_somebody_at_it", "update celeriac.task set state = 'COMPLETED'"),
+        ("stuck_tokens_have_an_incident", "update celeriac.token set stuck = true"),
+        (
+            "instances_move",
+            "insert into celeriac.fact (instance_id, at, kind)"
+            " select id, celeriac.now() - interval '1 h', 'continued' from celeriac.instance",
+        ),
+        (
+            "event_timers_fire",
+            "insert into celeriac.event_wait (instance_id, id, token, fired, opened_at, due_at, kind, node, timing)"
+            " select id, 9, 1, 0, started_at, celeriac.now() - interval '1 h', 'timer', 'a', 'PT1H'"
+            " from celeriac.instance",
+        ),
+    ],
+)
+def test_instances_that_cannot_move_are_found(celeriac: Celeriac, conn: Connection, check: str, harm: str) -> None:
+    assert check not in findings(celeriac)
+    bend(conn, harm)
+    assert findings(celeriac)[check]["severity"] == Severity.PROBLEM
+
+
+@pytest.mark.usefixtures("healthy")
+def test_a_suspended_instance_may_stand_still_and_an_incident_of_one_is_told_by_its_process(
+    celeriac: Celeriac, conn: Connection, instance: str
+) -> None:
+    celeriac("instances", "suspend", instance)
+    conn.execute(
+        text(
+            "insert into celeriac.fact (instance_id, at, kind)"
+            " select id, celeriac.now() - interval '1 h', 'continued' from celeriac.instance"
+        )
+    )
+    assert "instances_move" not in findings(celeriac)
+    fail_for_good(conn, "a")
+    celeriac("instances", "resume", instance)
+    assert findings(celeriac)["incidents_are_resolved"]["where"] == "process p"

@@ -29,7 +29,7 @@ SERVES_CALLERS = {
 KEEPS_KEYS = {"create_api_key", "find_api_key", "revoke_api_key"}
 MOVES_INSTANCES = {
     "deploy_models", "load_instance", "apply_decision", "stop_instance", "suspend_instance", "set_variables", "complete_token",
-    "due_instances", "fire_event_timers", "due_starts", "fire_start",
+    "purge_instances", "due_instances", "fire_event_timers", "due_starts", "fire_start",
 }  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.cli.database import select
-from app.cli.doctor import broker, chores, installation, invariants, server, stuck
+from app.cli.doctor import broker, chores, installation, invariants, processes, server, stuck
 from app.cli.doctor.finding import DatabaseCheck, Finding, Severity
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def examine_database(conn: "Connection", settings: "Settings") -> tuple[int, lis
     findings = run_all(first, conn, settings)
     if any(finding.check == installation.is_migrated.__name__ for finding in findings):
         return len(first), findings
-    checks = [*installation.CHECKS, *stuck.CHECKS, *invariants.CHECKS]
+    checks = [*installation.CHECKS, *stuck.CHECKS, *processes.CHECKS, *invariants.CHECKS]
     return len(first) + len(checks), findings + run_all(checks, conn, settings)
 
 

@@ -169,7 +169,7 @@ INVARIANTS: Sequence[Invariant] = (
         "an incident is open although its task does not wait for a decision",
         """
         select i.id::text from celeriac.incident i
-         where i.resolved_at is null and i.kind <> 'operation_unknown'
+         where i.resolved_at is null and i.kind <> 'operation_unknown' and i.instance_id is null
            and not exists (select from celeriac.wait a where a.task_id = i.task_id and a.incident_id = i.id and a.armed)
         """,
     ),
@@ -187,6 +187,50 @@ INVARIANTS: Sequence[Invariant] = (
            and not exists (select from celeriac.queue q where q.task_id = s.task_id and q.undoing)
            and not exists (select from celeriac.waiting w where w.task_id = s.task_id and w.undoing)
         """,
+    ),
+    Invariant(
+        "open_instances_stand_somewhere",
+        "an open process instance has no token, and nothing has happened to it: it will never move",
+        """
+        select i.id::text from celeriac.instance i
+         where i.ended_at is null
+           and not exists (select from celeriac.token t where t.instance_id = i.id)
+           and not exists (select from celeriac.fact f where f.instance_id = i.id)
+        """,
+        "celeriac instances cancel; " + CALL_FOR_HELP,
+    ),
+    Invariant(
+        "only_open_instances_have_tokens",
+        "a token or a wait is of an instance that has ended or is not there",
+        """
+        select p.instance_id::text
+          from (select t.instance_id from celeriac.token t union select w.instance_id from celeriac.event_wait w) p
+          left join celeriac.instance i on i.id = p.instance_id
+         where i.id is null or i.ended_at is not null
+        """,
+    ),
+    Invariant(
+        "work_has_somebody_at_it",
+        "a token stands on a task that is not open, without an incident: nothing will ever move it",
+        """
+        select t.instance_id || ' at ' || t.node from celeriac.token t
+         where t.phase = 'STANDING' and not t.stuck
+           and exists (select from celeriac.task k where k.token_id = t.uid)
+           and not exists (select from celeriac.task k where k.token_id = t.uid and k.state in ('OPEN', 'WAITING'))
+           and not exists (select from celeriac.fact f where f.instance_id = t.instance_id)
+        """,
+        "celeriac instances cancel; " + CALL_FOR_HELP,
+    ),
+    Invariant(
+        "stuck_tokens_have_an_incident",
+        "a token is stuck and no open incident asks for a decision",
+        """
+        select t.instance_id || ' at ' || t.node from celeriac.token t
+         where t.stuck
+           and not exists (select from celeriac.incident n where n.token_uid = t.uid and n.resolved_at is null)
+           and not exists (select from celeriac.fact f where f.instance_id = t.instance_id)
+        """,
+        "celeriac instances cancel; " + CALL_FOR_HELP,
     ),
     Invariant(
         "constraints_are_valid",

@@ -144,16 +144,18 @@ def incidents_are_resolved(conn: "Connection", _: "Settings") -> list[Finding]:
     waiting = select(
         conn,
         """
-        select i.task_type, i.kind, count(*) as incidents,
-               extract(epoch from celeriac.now() - min(i.created_at)) / 60 as minutes
-          from celeriac.incidents i where i.resolved_at is null group by 1, 2 order by 3 desc
+        select case when i.instance_id is null then 'task type ' || i.task_type else 'process ' || p.process_key end
+                   as place,
+               i.kind, count(*) as incidents, extract(epoch from celeriac.now() - min(i.created_at)) / 60 as minutes
+          from celeriac.incidents i left join celeriac.instances p on p.instance_id = i.instance_id
+         where i.resolved_at is null group by 1, 2 order by 3 desc
         """,
     )
     return [
         Finding(
             "incidents_are_resolved",
             f"{row['incidents']} incidents {row['kind']} wait for a decision, the oldest for {row['minutes']:.0f} min",
-            f"task type {row['task_type']}",
+            str(row["place"]),
             "celeriac operations list --state unknown, then celeriac operations resolve"
             if row["kind"] == "operation_unknown"
             else "celeriac incidents list, then celeriac incidents resolve",

@@ -19,6 +19,9 @@ begin
     end if;
     if not found then
         perform celeriac.refuse('not_found', 'there is no such instance');
+    elsif held.ended_at is not null then
+        -- Told by a task that ended in the same moment: about nothing any more.
+        delete from celeriac.fact f where f.instance_id = held.id;
     end if;
     if not whole then
         tokens := array(
