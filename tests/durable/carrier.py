@@ -193,9 +193,11 @@ class Carrier:
         )
         return self.run()
 
-    def signal(self, topic: str, payload: Any = None) -> list[Made]:
+    def signal(self, topic: str, payload: Any = None, key: str | None = None) -> list[Made]:
         self._conn.execute(
-            text("select * from celeriac.send_signal(topic => :topic, payload => cast(:payload as jsonb))"),
-            {"topic": topic, "payload": json.dumps(payload)},
+            text(
+                "select * from celeriac.send_signal(topic => :topic, key => :key, payload => cast(:payload as jsonb))"
+            ),
+            {"topic": topic, "key": key, "payload": json.dumps(payload)},
         )
         return self.run()

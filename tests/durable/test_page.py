@@ -1,25 +1,57 @@
-"""The page for users says what is true: its code runs, and so does what it says about it."""
+"""The pages for users say what is true: their code runs, and so does what they say about it."""
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
 
 import celeriac
 from tests.durable.carrier import Carrier
 
-PAGE = Path(__file__).parents[2] / "docs/durable-tasks.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/durable-tasks.md"
 
 Effect = Callable[..., str]
 Effects = Callable[[], list[str]]
 
 
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
 def declared() -> dict[str, Any]:
     """What the code blocks of the page declare; the functions that they leave to the reader are added to it."""
     namespace: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+    for block in blocks(PAGE):
         exec(block, namespace)
     return namespace
+
+
+def test_the_readmes_two_files_run_as_they_are_written(
+    carrier: Carrier, conn: Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CELERIAC_DATABASE_URL", database_url)
+    monkeypatch.setenv("CELERIAC_REDIS_URL", "redis://127.0.0.1/0")
+    shop = ModuleType("shop")
+    monkeypatch.setitem(sys.modules, "shop", shop)
+    shop_py, place_py, *_ = blocks(ROOT / "README.md")
+    exec(shop_py, shop.__dict__)
+    carrier.install(shop.ship)
+    exec(place_py, {})
+    conn.execute(text("grant all on shipped to public"))
+    task_id = str(conn.execute(text("select task_id from celeriac.task_list")).scalar_one())
+    carrier.run()
+    assert carrier.state(task_id) == "WAITING"
+    with carrier.killed_at("transaction.commit.after"):
+        carrier.signal("picked-up", key="7")
+    carrier.take_over()
+    assert carrier.result(task_id) == {"label": "label of 7"}
+    assert conn.execute(text("select * from shipped")).all() == [("7", "label of 7")]
 
 
 def test_the_first_example_runs(carrier: Carrier, assets: Callable[[], list[str]]) -> None:
