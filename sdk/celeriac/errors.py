@@ -19,7 +19,7 @@
             ├── Canceled               the task was canceled
             └── IdempotencyConflict    the key was used before with other input; `task_id` is the first task
 
-    HandlerSignal                 raised by a handler on purpose; never raised by the SDK
+    HandlerVerdict                raised by a handler on purpose; never raised by the SDK
     ├── Retry                     fail this attempt, try again (after a time)
     ├── BpmnError                 end the task with a business error, which the process may catch
     └── Fatal                     fail the task for good, whatever retries are left
@@ -27,7 +27,7 @@
     DurableError                  raised by the calls of a durable task's context
     ├── StepFailed                a step failed for good; `error` says how, in the first run and in every replay
     ├── ChildFailed               a task that was waited for FAILED or was CANCELED
-    └── OutOfPlace                   a call in a place where it cannot be durable; the message says where it belongs
+    └── OutOfPlace                a call in a place where it cannot be durable; the message says where it belongs
 
     SoftTimeLimitExceeded         the handler has run for longer than its task type allows
 
@@ -171,11 +171,11 @@ class IdempotencyConflict(Conflict):
     code = "idempotency_conflict"
 
 
-class HandlerSignal(Exception):
+class HandlerVerdict(Exception):
     """What a handler raises to end its attempt in a certain way."""
 
 
-class Retry(HandlerSignal):
+class Retry(HandlerVerdict):
     """Fail this attempt and try again `after` seconds from now (None: by the back-off of the task type).
 
     It uses up one retry, like any failure. Raises ValueError for a time below 0 or over 100 years.
@@ -188,7 +188,7 @@ class Retry(HandlerSignal):
         self.after = after
 
 
-class BpmnError(HandlerSignal):
+class BpmnError(HandlerVerdict):
     """End the task of a process with a business error: `code` is what the model's error events are compared with.
 
     The task itself is COMPLETED, nothing is tried again, and `variables` go to where the error is caught. An error that
@@ -202,7 +202,7 @@ class BpmnError(HandlerSignal):
         self.variables = variables
 
 
-class Fatal(HandlerSignal):
+class Fatal(HandlerVerdict):
     """Fail the task for good: trying again cannot help."""
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,13 @@ def test_the_tree_in_the_docstring_is_the_tree_in_the_code() -> None:
         if inspect.isclass(kind) and issubclass(kind, Exception)
     }
     assert drawn == defined
+
+
+def test_the_readme_shows_the_same_tree() -> None:
+    docstring = inspect.getdoc(errors) or ""
+    tree = docstring[docstring.index("    CeleriacError") : docstring.index("A refusal over HTTP")].rstrip()
+    readme = (Path(__file__).parents[2] / "sdk/README.md").read_text()
+    assert "\n".join(line.removeprefix("    ") for line in tree.splitlines()) in readme
 
 
 @pytest.mark.parametrize("state", sorted(BY_SQLSTATE))

@@ -74,7 +74,7 @@ class Tools:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Unreported:
     """A completion that the authority has not heard of yet."""
 
     lease: Lease
@@ -97,7 +97,7 @@ class SliceOfWork:
     def work(self, slice_: Slice) -> bool:
         """Run tasks until the slice is over; True when nothing was left."""
         ends_at = _clock.now() + slice_.seconds
-        done: list[Done] = []
+        done: list[Unreported] = []
         for _ in range(slice_.tasks):
             if self._tools.board.stopping:
                 break
@@ -119,7 +119,7 @@ class SliceOfWork:
     def _how_many(self) -> int:
         return self._pace.size if self._batch_next else 1
 
-    def _turn_over(self, done: Sequence[Done], max_tasks: int) -> list[Lease]:
+    def _turn_over(self, done: Sequence[Unreported], max_tasks: int) -> list[Lease]:
         """Tell what is done, and take what is next, under leases that are kept from now on."""
         wanted = self._offer.batched if self._batch_next and self._offer.batched else self._offer.all
         completions = [one.completion for one in done]
@@ -147,7 +147,7 @@ class SliceOfWork:
             self._tools.keeper.hold(answer.leases, self._worker_id)
         return answer.leases
 
-    def _told(self, done: Done, refused: CeleriacError | None) -> None:
+    def _told(self, done: Unreported, refused: CeleriacError | None) -> None:
         if refused is None:
             self._tools.events.ended(done.lease, self._node, done.began_at, done.completion, "COMPLETED")
         elif isinstance(refused, Conflict | NotFound):
@@ -155,7 +155,7 @@ class SliceOfWork:
         else:
             self._report(done.lease, done.completion, done.began_at)
 
-    def _attempt_all(self, leases: Sequence[Lease]) -> list[Done]:
+    def _attempt_all(self, leases: Sequence[Lease]) -> list[Unreported]:
         """Run the handlers one after another. Failures are told at once, completions are the caller's to tell."""
         leases, done = self._without_suspects(leases), []
         patience_ends_at = _clock.now() + PATIENCE_SECONDS
@@ -179,7 +179,7 @@ class SliceOfWork:
         self._give_back(suspects)
         return [lease for lease in leases if lease not in suspects]
 
-    def _attempt(self, lease: Lease) -> Done | None:
+    def _attempt(self, lease: Lease) -> Unreported | None:
         if lease.ended:
             log.warning("task %s came when its lease was over", lease.task.task_id)
             self._tools.keeper.drop([lease])
@@ -188,7 +188,7 @@ class SliceOfWork:
         began_at = self._tools.events.began(lease, self._node)
         outcome = self._outcome(lease)
         if isinstance(outcome, Completion):
-            return Done(lease, outcome, began_at)
+            return Unreported(lease, outcome, began_at)
         if outcome is not None and _is_told_to_end():
             # What failed the handler was the SystemExit of a cold shutdown, not the task.
             self._give_back([lease])

@@ -96,9 +96,8 @@ class Database:
             cursor.connection.close()
             self.close()  # the others were likely lost at the same time
             raise _failure(error) from error
-        except (
-            BaseException
-        ):  # a time limit struck in the middle of the call: what comes next on this socket is unknown
+        except BaseException:
+            # A time limit struck in the middle of the call: what comes next on this socket is unknown.
             cursor.connection.close()
             raise
         self._idle.append(cursor)

@@ -37,7 +37,11 @@ _VIEW: Final = """
 
 @dataclass(frozen=True, slots=True)
 class TaskRunView:
-    """A task as it stands: READY, SCHEDULED, LOCKED, BLOCKED, WAITING, COMPLETED, FAILED or CANCELED."""
+    """A task as it stands: READY, SCHEDULED, LOCKED, BLOCKED, WAITING, COMPLETED, FAILED or CANCELED.
+
+    `task_run_id` and `kind` are the words of programs that bring a task engine of their own as a port; everywhere else
+    they are `task_id` and `task_type`.
+    """
 
     task_run_id: str
     kind: str

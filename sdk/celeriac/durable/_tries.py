@@ -10,12 +10,12 @@ from celeriac._lease import Lease
 from celeriac.durable._declaration import RetryPolicy
 from celeriac.durable._failure import reason_of
 from celeriac.durable._score import Pause, Score
-from celeriac.errors import HandlerSignal, OutOfPlace, SoftTimeLimitExceeded, StepFailed
+from celeriac.errors import HandlerVerdict, OutOfPlace, SoftTimeLimitExceeded, StepFailed
 
 T = TypeVar("T")
 
 ONCE = RetryPolicy(attempts=1)
-PASSED_ON = (HandlerSignal, SoftTimeLimitExceeded, OutOfPlace)
+PASSED_ON = (HandlerVerdict, SoftTimeLimitExceeded, OutOfPlace)
 """What says that the whole attempt should end: trying again would be against it."""
 
 
