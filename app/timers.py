@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from app.cron import Cron, Every, InvalidTiming, Period, read_cron, read_zone
-from app.process.timing import DURATION
+from app.process.timing import DURATION, seconds_of
 
 UTC_ZONE: Final = read_zone("UTC")
 
@@ -24,7 +24,7 @@ def due_at(timer: str, text: str, opened_at: datetime, fired: int = 0) -> dateti
     if timer == "date" or (timer == "duration" and not text.startswith("P")):
         return _moment(text) if fired == 0 else None
     if timer == "duration":
-        return Every(Period.read(text), opened_at, UTC_ZONE).slot(1) if fired == 0 else None
+        return _after(text, opened_at) if fired == 0 else None
     if text.startswith("R"):
         return _repeated(text, opened_at, fired)
     # Six fields are Camunda's: seconds first, and ? for "whatever".
@@ -42,10 +42,20 @@ def due_next(timer: str, text: str, opened_at: datetime, fired: int, now: dateti
         return following
     if not text.startswith("R"):
         return Cron(read_cron(text.replace("?", "*")), UTC_ZONE).after(now)
-    while following is not None and following <= now:
-        fired += 1
-        following = due_at(timer, text, opened_at, fired)
-    return following
+    # The number of the slot that lies ahead, in one step: there may be very many behind.
+    _, _, rest = text.partition("/")
+    first, _, second = rest.partition("/")
+    counted = DURATION.fullmatch(first) is not None
+    cycle = Every(Period.read(first if counted else second), opened_at if counted else _moment(first), UTC_ZONE)
+    passed = cycle.index(now)
+    return due_at(timer, text, opened_at, passed if counted else passed + 1)
+
+
+def _after(text: str, moment: datetime) -> datetime | None:
+    seconds = seconds_of(text)
+    if seconds is not None and seconds < 1:
+        return moment + timedelta(seconds=seconds)
+    return Every(Period.read(text), moment, UTC_ZONE).slot(1)
 
 
 def milliseconds(text: str) -> int:

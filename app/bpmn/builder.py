@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self
 
 from app.bpmn.checks import check
+from app.bpmn.events import time_fault
 from app.bpmn.names import is_name
 from app.bpmn.problems import Finding, Report
 from app.expressions.evaluator import fault_in
@@ -42,7 +43,6 @@ from app.process.graph import (
     Value,
     Work,
 )
-from app.process.timing import timing_fault
 
 DEFAULT: Final = None
 """In place of a condition: the way that is taken when no condition holds."""
@@ -439,7 +439,7 @@ class Drawing:
             return
         if event.when is None:
             self.report.error(name, 0, "a timer has a time")
-        elif isinstance(event.when, str) and (fault := timing_fault(event.timer or "duration", event.when)):
+        elif isinstance(event.when, str) and (fault := time_fault(event.timer or "duration", event.when)):
             self.report.error(name, 0, fault)
 
     def _expression(self, expression: Expression, element: str) -> Expression:

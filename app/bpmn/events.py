@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, Literal
 
 from app.bpmn.markup import Element
 from app.bpmn.names import BPMN, bpmn, extension, is_bpmn, is_name
 from app.bpmn.problems import Report
 from app.bpmn.values import text_of, text_or_expression
+from app.cron import InvalidTiming
 from app.expressions.syntax import has_expression
 from app.process.graph import Event, EventKind
 from app.process.timing import timing_fault
+from app.timers import due_at
 
 UNKNOWN: Final = {
     "escalationEventDefinition": "escalation events",
@@ -22,6 +25,9 @@ UNKNOWN: Final = {
 TIMERS: Final[Mapping[str, Literal["date", "duration", "cycle"]]] = {
     "timeDate": "date", "timeDuration": "duration", "timeCycle": "cycle",
 }  # fmt: skip
+
+
+_SOME_DAY: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +136,17 @@ def _error(event: Element, definition: Element, roots: Roots, report: Report) ->
     )
 
 
+def time_fault(timer: str, text: str) -> str | None:
+    """Why a constant time can never be due; None when it can."""
+    if (fault := timing_fault(timer, text)) is not None:
+        return fault
+    try:
+        due_at(timer, text, _SOME_DAY)
+    except InvalidTiming as wrong:
+        return str(wrong)
+    return None
+
+
 def _timer(event: Element, definition: Element, report: Report) -> Event:
     given = [child for child in definition.children if child.name[0] == bpmn("")[0] and child.name[1] in TIMERS]
     text = text_of(given[0]) if given else ""
@@ -137,7 +154,7 @@ def _timer(event: Element, definition: Element, report: Report) -> Event:
         report.error(event.id, definition.line, "a timer has one of timeDate, timeDuration, timeCycle")
         return Event(EventKind.NONE)
     timer = TIMERS[given[0].name[1]]
-    if not has_expression(text) and (fault := timing_fault(timer, text)) is not None:
+    if not has_expression(text) and (fault := time_fault(timer, text)) is not None:
         report.error(event.id, given[0].line, fault)
     if timer == "cycle" and is_bpmn(event, "intermediateCatchEvent"):
         report.warning(event.id, given[0].line, "a timer on the way fires once, whatever its cycle")
