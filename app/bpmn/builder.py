@@ -11,7 +11,7 @@
         .exclusive(("${total > 1000}", Path().user("approve")), (DEFAULT, Path()))
         .task("ship")
     )
-    graph = order.graph()
+    file = order.bpmn()
 
 A step is named by its first argument, which is its id in the graph. Where a text holds `${…}` it is an expression; for
 CEL there is `Expression("total > 1000", "cel")`.
@@ -27,6 +27,7 @@ from app.bpmn.checks import check
 from app.bpmn.events import time_fault
 from app.bpmn.names import is_name
 from app.bpmn.problems import Finding, Report
+from app.bpmn.writer import write
 from app.expressions.evaluator import fault_in
 from app.expressions.syntax import has_expression
 from app.process.graph import (
@@ -341,6 +342,10 @@ class Process(Path):
         if drawing.report.errors:
             raise Misdrawn(drawing.report.errors)
         return graph
+
+    def bpmn(self) -> bytes:
+        """The process as a file, to be deployed. Raises Misdrawn."""
+        return write(self.graph())
 
 
 @dataclass
