@@ -403,7 +403,7 @@ class SchedulePage(BaseModel):
     next_cursor: str | None
 
 
-class DroppedSchedule(BaseModel):
+class DeletedSchedule(BaseModel):
     name: str
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Final, Literal
+from uuid import UUID
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
@@ -12,8 +13,9 @@ from app.api.answers import answer, splice
 from app.api.door import Call, DoorRoute
 from app.api.fields import ErrorText, Id, Name, Strict
 from app.api.pages import SortedQuery, page_of
-from app.api.problems import BODY_REFUSALS, Problem, documented
+from app.api.problems import BODY_REFUSALS, documented
 from app.api.rights import demand
+from app.api.sight import seen
 from db.listing import incident_page
 
 router = APIRouter(prefix="/v1/incidents", tags=["incidents"], route_class=DoorRoute)
@@ -54,15 +56,8 @@ async def list_incidents(call: Call, asked: Annotated[IncidentQuery, Query()]) -
 async def get(call: Call, incident_id: Id) -> Response:
     """One incident: what was expected and found, and what was decided."""
     demand(call.principal, "read")
-    rows = await call.parts.database.view(
-        "select * from celeriac.incidents where incident_id = cast(:id as uuid)"
-        " and (cast(:only as text[]) is null or task_type like any(cast(:only as text[])))",
-        id=incident_id,
-        only=call.principal.only_types,
-    )
-    if not rows:
-        raise Problem(404, "there is no such incident")
-    return answer(splice(dict(rows[0]._mapping), ("detail",)))
+    found = await seen(call, "incidents", "incident", incident_id=UUID(incident_id))
+    return answer(splice(found, ("detail",)))
 
 
 @router.post(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Final, Literal
+from uuid import UUID
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
@@ -12,8 +13,9 @@ from app.api.answers import answer, splice
 from app.api.door import Call, DoorRoute
 from app.api.fields import ErrorText, Id, JsonText, Name, Strict
 from app.api.pages import SortedQuery, page_of
-from app.api.problems import BODY_REFUSALS, Problem, documented
+from app.api.problems import BODY_REFUSALS, documented
 from app.api.rights import demand
+from app.api.sight import seen
 from db.call import Json
 from db.listing import operation_page
 
@@ -51,15 +53,8 @@ async def list_operations(call: Call, asked: Annotated[OperationQuery, Query()])
 async def get(call: Call, operation_id: Id) -> Response:
     """One operation with its plan and what came of it."""
     demand(call.principal, "read")
-    rows = await call.parts.database.view(
-        "select * from celeriac.operations where operation_id = cast(:id as uuid)"
-        " and (cast(:only as text[]) is null or task_type like any(cast(:only as text[])))",
-        id=operation_id,
-        only=call.principal.only_types,
-    )
-    if not rows:
-        raise Problem(404, "there is no such operation")
-    return answer(splice(dict(rows[0]._mapping), ("plan", "result")))
+    found = await seen(call, "operations", "operation", operation_id=UUID(operation_id))
+    return answer(splice(found, ("plan", "result")))
 
 
 @router.post(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,60 +9,40 @@ from typing import Annotated, Any, Final
 
 import orjson
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
-from sqlalchemy import Row
 from starlette.responses import Response
 
 from app.api import answers_of
 from app.api.answers import answer, splice
+from app.api.cursors import read_cursor, write_cursor
 from app.api.door import Call, DoorRoute
-from app.api.fields import LARGEST_INTEGER, Counted, Digits, Name, Payload, Strict, TaskType, Time
+from app.api.fields import Name, Strict, Time
+from app.api.pages import PageQuery
 from app.api.problems import BODY_REFUSALS, Problem, documented
 from app.api.rights import demand, demand_types
-from app.api.tasks import Policy
+from app.api.sight import MINE, seen
+from app.api.tasks import AskedTask
 from app.cron import CatchUp, InvalidTiming, Timing, first_slot, timing
 from db.call import Json
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=DoorRoute)
 
 LONGEST_NAME: Final = 200
-MOST_LISTED: Final = 200
 TRIES: Final = 5
 """How often a resume looks again when the schedule is put anew at the same time."""
 
 _READ_REFUSALS: Final = documented(401, 403, 404, 422, 503)
-_MINE: Final = "(cast(:only as text[]) is null or task_type like any(cast(:only as text[])))"
-_GET: Final = f"select * from celeriac.schedules where name = :name and {_MINE}"  # noqa: S608 (constants)
 _LIST: Final = (
-    f"select * from celeriac.schedules where name > cast(:after as text) and {_MINE}"  # noqa: S608 (constants)
+    f"select * from celeriac.schedules where name > cast(:after as text) and {MINE}"  # noqa: S608 (constants)
     " and (cast(:task_type as text) is null or task_type = :task_type) order by name limit :limit"
 )
 
 ScheduleName = Annotated[Name, Field(max_length=LONGEST_NAME)]
 
 
-class ScheduledTask(Strict):
+class ScheduledTask(AskedTask):
     """The task that each slot becomes."""
-
-    task_type: TaskType
-    variables: Payload = "{}"
-    version: Counted = 1
-    priority: Annotated[int, Field(ge=0, le=LARGEST_INTEGER)] = 0
-    retries: Counted | None = None
-    business_key: Name | None = None
-    fairness_key: Name | None = None
-    concurrency_key: Name | None = None
-    policy: Policy | None = None
-
-    def written(self) -> dict[str, Any]:
-        """The task as the authority takes it: what was sent, the payload as its own text."""
-        item = {name: getattr(self, name) for name in self.model_fields_set}
-        if "variables" in item:
-            item["variables"] = orjson.Fragment(self.variables)
-        if self.policy is not None:
-            item["policy"] = {name: getattr(self.policy, name) for name in self.policy.model_fields_set}
-        return {name: value for name, value in item.items() if value is not None}
 
 
 class ScheduleSettings(Strict):
@@ -90,13 +68,11 @@ class ScheduleSettings(Strict):
         return timing(cron=self.cron, every=self.every, time_zone=self.time_zone, anchor_at=read_moment(self.anchor_at))
 
 
-class ListQuery(BaseModel):
+class ListQuery(PageQuery):
     """Filter and page of the list of schedules."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
     task_type: Name | None = None
-    limit: Annotated[Digits, Field(ge=1, le=MOST_LISTED)] = 50
+    # It holds a name.
     cursor: Annotated[str, Field(max_length=1200)] | None = None
 
 
@@ -104,23 +80,25 @@ class ListQuery(BaseModel):
 async def list_schedules(call: Call, asked: Annotated[ListQuery, Query()]) -> Response:
     """A page of schedules in the order of their names; `next_cursor` leads to the next one."""
     demand(call.principal, "read")
+    only_types = call.principal.only_types
+    question = ("schedules", asked.task_type, only_types and tuple(only_types))
     rows = await call.parts.database.view(
         _LIST,
-        after="" if asked.cursor is None else read_cursor(asked.cursor),
+        after="" if asked.cursor is None else read_cursor(asked.cursor, question).decode(),
         task_type=asked.task_type,
-        only=call.principal.only_types,
+        only=only_types,
         limit=asked.limit + 1,
     )
     shown = rows[: asked.limit]
-    next_cursor = write_cursor(shown[-1].name) if len(rows) > len(shown) else None
-    return answer({"schedules": [written(row) for row in shown], "next_cursor": next_cursor})
+    next_cursor = write_cursor(shown[-1].name.encode(), question) if len(rows) > len(shown) else None
+    return answer({"schedules": [written(row._mapping) for row in shown], "next_cursor": next_cursor})
 
 
 @router.get("/{name}", response_model=answers_of.ScheduleAnswer, responses=_READ_REFUSALS)
 async def get(call: Call, name: ScheduleName) -> Response:
     """One schedule."""
     demand(call.principal, "read")
-    return answer(written(await _find(call, name)))
+    return answer(written(await seen(call, "schedules", "schedule", name=name)))
 
 
 @router.put("/{name}", response_model=answers_of.ScheduleAnswer, responses=BODY_REFUSALS)
@@ -144,14 +122,14 @@ async def put(call: Call, name: ScheduleName, body: ScheduleSettings) -> Respons
         **when.columns(),
         **call.rights,
     )
-    return answer(written(row))
+    return answer(written(row._mapping))
 
 
-@router.delete("/{name}", response_model=answers_of.DroppedSchedule, responses=_READ_REFUSALS)
+@router.delete("/{name}", response_model=answers_of.DeletedSchedule, responses=_READ_REFUSALS)
 async def delete(call: Call, name: ScheduleName) -> Response:
-    """Drop a schedule; tasks that it has enqueued go on."""
+    """Delete a schedule; tasks that it has enqueued go on."""
     demand(call.principal, "manage")
-    row = await call.parts.database.one("drop_schedule", name=name, **call.rights)
+    row = await call.parts.database.one("delete_schedule", name=name, **call.rights)
     return answer({"name": row.name})
 
 
@@ -160,7 +138,7 @@ async def pause(call: Call, name: ScheduleName) -> Response:
     """Fire no more until resumed; what comes due meanwhile is neither fired nor missed."""
     demand(call.principal, "manage")
     row = await call.parts.database.one("pause_schedule", name=name, paused=True, **call.rights)
-    return answer(written(row))
+    return answer(written(row._mapping))
 
 
 @router.post("/{name}/resume", response_model=answers_of.ScheduleAnswer, responses=_READ_REFUSALS)
@@ -168,25 +146,23 @@ async def resume(call: Call, name: ScheduleName) -> Response:
     """Fire again, from the next slot on. Also for a schedule that stands still because it could not be read."""
     demand(call.principal, "manage")
     for _ in range(TRIES):
-        seen = await _find(call, name)
+        schedule = await seen(call, "schedules", "schedule", name=name)
         try:
-            when = timing(cron=seen.cron, every=seen.every, time_zone=seen.time_zone, anchor_at=seen.anchor_at)
+            when = timing(
+                cron=schedule["cron"],
+                every=schedule["every"],
+                time_zone=schedule["time_zone"],
+                anchor_at=schedule["anchor_at"],
+            )
             next_at = first_slot(when, await _now(call))
         except InvalidTiming as wrong:
             raise Problem(422, str(wrong), field=wrong.field) from None
         rows = await call.parts.database.rows(
-            "pause_schedule", name=name, paused=False, next_at=next_at, seen_at=seen.updated_at, **call.rights
+            "pause_schedule", name=name, paused=False, next_at=next_at, seen_at=schedule["updated_at"], **call.rights
         )
         if rows:
-            return answer(written(rows[0]))
+            return answer(written(rows[0]._mapping))
     raise Problem(503, "the schedule is being changed by somebody else", headers={"Retry-After": "1"})
-
-
-async def _find(call: Call, name: str) -> Row[Any]:
-    rows = await call.parts.database.view(_GET, name=name, only=call.principal.only_types)
-    if not rows:
-        raise Problem(404, "there is no such schedule")
-    return rows[0]
 
 
 async def _now(call: Call) -> datetime:
@@ -195,9 +171,9 @@ async def _now(call: Call) -> datetime:
     return now
 
 
-def written(row: Row[Any]) -> Mapping[str, Any]:
+def written(row: Mapping[Any, Any]) -> Mapping[str, Any]:
     """The answer for a row of the table or the view."""
-    return splice({name: getattr(row, name) for name in answers_of.ScheduleAnswer.model_fields}, ["task"])
+    return splice({name: row[name] for name in answers_of.ScheduleAnswer.model_fields}, ["task"])
 
 
 def read_moment(text: str | None) -> datetime | None:
@@ -205,18 +181,3 @@ def read_moment(text: str | None) -> datetime | None:
     if text is None:
         return None
     return datetime.fromisoformat(re.sub(r"(\.[0-9]{6})[0-9]+", r"\1", text.upper().replace("Z", "+00:00")))
-
-
-def write_cursor(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode()).decode()
-
-
-def read_cursor(text: str) -> str:
-    """The name that the page before ended with; 422 for what is none of our cursors."""
-    try:
-        name = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True).decode()
-    except (ValueError, binascii.Error):
-        name = ""
-    if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
-        raise Problem(422, "this cursor does not belong to this list", field="cursor")
-    return name

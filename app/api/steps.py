@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Final
+from uuid import UUID
 
 from fastapi import APIRouter, Query
 from pydantic import Field, WithJsonSchema
@@ -14,8 +15,9 @@ from app.api.cursors import read_cursor, write_cursor
 from app.api.door import Call, DoorRoute
 from app.api.fields import Id
 from app.api.pages import PageQuery
-from app.api.problems import Problem, documented
+from app.api.problems import documented
 from app.api.rights import demand
+from app.api.sight import seen
 from db.listing import step_page
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=DoorRoute)
@@ -33,17 +35,11 @@ class StepQuery(PageQuery):
 async def list_steps(call: Call, task_id: Id, asked: Annotated[StepQuery, Query()]) -> Response:
     """A page of the task's steps in the order of its code, with their results (of at most 4 MiB a page)."""
     demand(call.principal, "read")
-    database, only_types = call.parts.database, call.principal.only_types
-    found = await database.view(
-        "select 1 from celeriac.task_list where task_id = cast(:id as uuid)"
-        " and (cast(:only as text[]) is null or task_type like any(cast(:only as text[])))",
-        id=task_id,
-        only=only_types,
-    )
-    if not found:
-        raise Problem(404, "there is no such task")
+    await seen(call, "task_list", "task", task_id=UUID(task_id))
     after = None if asked.cursor is None else _place(read_cursor(asked.cursor, task_id))
-    rows = await database.view(step_page(task_id, limit=asked.limit, max_bytes=MOST_RESULT_BYTES, after=after))
+    rows = await call.parts.database.view(
+        step_page(task_id, limit=asked.limit, max_bytes=MOST_RESULT_BYTES, after=after)
+    )
     steps = [{name: value for name, value in row._mapping.items() if name != "more"} for row in rows]
     next_cursor = None
     if rows and rows[-1].more:

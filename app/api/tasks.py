@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
+from uuid import UUID
 
 import orjson
 from fastapi import APIRouter, Body, Query
@@ -31,8 +32,9 @@ from app.api.fields import (
 )
 from app.api.leases import announce_types_of
 from app.api.pages import SortedQuery, page_of
-from app.api.problems import BODY_REFUSALS, Problem, documented
+from app.api.problems import BODY_REFUSALS, documented
 from app.api.rights import demand, demand_types
+from app.api.sight import seen
 from db.call import Json
 from db.errors import Refused
 from db.listing import task_page
@@ -56,21 +58,35 @@ class Policy(Strict):
     expirations: Annotated[int, Field(ge=0, le=LARGEST_INTEGER)] | None = None
 
 
-class TaskItem(Strict):
-    """A task to be made."""
+class AskedTask(Strict):
+    """What a task is asked for with, whenever it is made."""
 
     task_type: TaskType
     variables: Payload = "{}"
     version: Counted = 1
     priority: Annotated[int, Field(ge=0, le=LARGEST_INTEGER)] = 0
+    retries: Counted | None = None
     business_key: Name | None = None
-    idempotency_key: Name | None = None
     fairness_key: Name | None = None
     concurrency_key: Name | None = None
+    policy: Policy | None = None
+
+    def written(self) -> dict[str, Any]:
+        """As the authority takes it: what was sent, the payload as its own text."""
+        item = {name: getattr(self, name) for name in self.model_fields_set}
+        if "variables" in item:
+            item["variables"] = orjson.Fragment(self.variables)
+        if self.policy is not None:
+            item["policy"] = {name: getattr(self.policy, name) for name in self.policy.model_fields_set}
+        return {name: value for name, value in item.items() if value is not None}
+
+
+class TaskItem(AskedTask):
+    """A task to be made."""
+
+    idempotency_key: Name | None = None
     delay_ms: DelayMs | None = None
     run_at: Time | None = None
-    retries: Counted | None = None
-    policy: Policy | None = None
     token_id: Id | None = None
     instance_id: Id | None = None
 
@@ -80,15 +96,6 @@ class TaskItem(Strict):
         if run_at is not None and sent.data.get("delay_ms") is not None:
             raise PydanticCustomError("two_due_times", "delay_ms and run_at exclude each other")
         return run_at
-
-    def written(self) -> dict[str, Any]:
-        """The item as the authority takes it: what was sent, the payload as its own text."""
-        item = {name: getattr(self, name) for name in self.model_fields_set}
-        if "variables" in item:
-            item["variables"] = orjson.Fragment(self.variables)
-        if self.policy is not None:
-            item["policy"] = {name: getattr(self.policy, name) for name in self.policy.model_fields_set}
-        return {name: value for name, value in item.items() if value is not None}
 
 
 class TaskItems(Strict):
@@ -182,14 +189,8 @@ async def list_tasks(call: Call, asked: Annotated[ListQuery, Query()]) -> Respon
 async def get(call: Call, task_id: Id) -> Response:
     """One task with its payloads, its attempts and its timeline, what it waits for and what it could undo."""
     demand(call.principal, "read")
-    database, mine = call.parts.database, {"id": task_id, "only": call.principal.only_types}
-    found = await database.view(
-        "select * from celeriac.task_detail where task_id = cast(:id as uuid)"
-        " and (cast(:only as text[]) is null or task_type like any(cast(:only as text[])))",
-        **mine,
-    )
-    if not found:
-        raise Problem(404, "there is no such task")
+    found = await seen(call, "task_detail", "task", task_id=UUID(task_id))
+    database = call.parts.database
     attempts = await database.view(
         "select attempt, worker_id, principal, fencing_token, outcome, error, started_at, ended_at"
         " from celeriac.task_attempts where task_id = cast(:id as uuid) order by attempt, started_at limit 1000",
@@ -210,7 +211,7 @@ async def get(call: Call, task_id: Id) -> Response:
         " where task_id = cast(:id as uuid) order by number desc limit 1000",
         id=task_id,
     )
-    task = splice(dict(found[0]._mapping), ("variables", "result", "policy"))
+    task = splice(found, ("variables", "result", "policy"))
     task["attempts"] = [dict(row._mapping) for row in attempts]
     task["waits"] = [dict(row._mapping) for row in waits]
     task["compensations"] = [dict(row._mapping) for row in compensations]

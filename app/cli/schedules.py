@@ -161,7 +161,7 @@ def delete_schedule(name: str, yes: Yes = False, as_json: Json = False) -> None:
 
     agreed(f"Delete schedule {name}?", yes)
     with connection() as conn:
-        one(conn, "drop_schedule", name=name)
+        one(conn, "delete_schedule", name=name)
     if as_json:
         document({"name": name})
     else:

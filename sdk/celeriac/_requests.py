@@ -506,7 +506,7 @@ def resume_schedule(name: str) -> Request[dict[str, Any]]:
 
 
 def delete_schedule(name: str) -> Request[None]:
-    """Drop a schedule; tasks that it has enqueued go on. Raises NotFound when there is none."""
+    """Delete a schedule; tasks that it has enqueued go on. Raises NotFound when there is none."""
     return Request("DELETE", f"/v1/schedules/{_segment(name)}", lambda answer: None)
 
 

@@ -24,7 +24,7 @@ SERVES_CALLERS = {
     "resolve_incident", "register_compensation", "read_compensations", "settle_compensation", "finish_undo",
     "suspend_task", "send_signal", "fire_timers", "enqueue_children",
     "start_instance", "throw_event", "throw_task",
-    "put_schedule", "drop_schedule", "pause_schedule", "due_schedules", "fire_schedule",
+    "put_schedule", "delete_schedule", "pause_schedule", "due_schedules", "fire_schedule",
 }  # fmt: skip
 KEEPS_KEYS = {"create_api_key", "find_api_key", "revoke_api_key"}
 MOVES_INSTANCES = {

@@ -85,7 +85,7 @@ def test_what_was_seen_before_fires_nothing_a_second_time(clerk: Clerk, put: Put
 
 CHANGES: dict[str, Callable[[Clerk, Put], object]] = {
     "paused": lambda clerk, put: clerk.one("pause_schedule", name="nightly", paused=True),
-    "dropped": lambda clerk, put: clerk.one("drop_schedule", name="nightly"),
+    "deleted": lambda clerk, put: clerk.one("delete_schedule", name="nightly"),
     "given another task": lambda clerk, put: put(in_seconds=0, task={"task_type": "print"}),
     "given another timing": lambda clerk, put: put(cron="5 * * * *"),
 }
@@ -163,7 +163,7 @@ def test_a_slot_that_was_fired_by_a_schedule_of_the_same_name_is_that_task(clerk
     put(in_seconds=0)
     due = seen(clerk)
     first = fire(clerk, due)
-    clerk.one("drop_schedule", name="nightly")
+    clerk.one("delete_schedule", name="nightly")
     put(in_seconds=0)
     assert fire(clerk, seen(clerk)).task_id == first.task_id
 
@@ -260,10 +260,10 @@ def test_a_drop_that_meets_a_firing_waits_for_it(
     statement = "select outcome from celeriac.fire_schedule(%s, %s, %s, %s, %s)"
     slow.execute(statement, (due.name, due.next_at, due.seen_at, due.next_at, due.next_at + MINUTE))
     dropper = threading.Thread(
-        target=at_once, args=(database_url, [lambda other: other.one("drop_schedule", name="nightly")])
+        target=at_once, args=(database_url, [lambda other: other.one("delete_schedule", name="nightly")])
     )
     dropper.start()
-    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%drop_schedule%'"
+    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%delete_schedule%'"
     wait_until(lambda: clerk.scalar(waiting) == 1, what="the drop to wait")
     slow.commit()
     dropper.join()
@@ -274,7 +274,7 @@ def test_a_drop_that_meets_a_firing_waits_for_it(
 def test_a_firing_that_meets_a_drop_passes_by(clerk: Clerk, put: Put, slow: psycopg.Connection[Any]) -> None:
     put(in_seconds=0)
     due = seen(clerk)
-    slow.execute("select from celeriac.drop_schedule('nightly')")
+    slow.execute("select from celeriac.delete_schedule('nightly')")
     assert fire(clerk, due).outcome == "GONE"
     slow.commit()
     assert fire(clerk, due).outcome == "GONE"

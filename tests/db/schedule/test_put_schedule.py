@@ -106,7 +106,7 @@ def test_nobody_schedules_or_takes_over_what_is_not_theirs(clerk: Clerk, put: Pu
     put("salaries", task={"task_type": "pay"})
     with clerk.refuses(Forbidden, "name"):
         put("salaries", only_types=["mail"])
-    for function, arguments in {"pause_schedule": {"paused": True}, "drop_schedule": {}}.items():
+    for function, arguments in {"pause_schedule": {"paused": True}, "delete_schedule": {}}.items():
         with clerk.refuses(NotFound):
             clerk.one(function, name="salaries", only_types=["mail"], **arguments)
     assert [(row["task_type"], row["paused"]) for row in listed(clerk)] == [("pay", False)]
@@ -166,8 +166,8 @@ def test_a_dropped_schedule_is_gone_and_its_tasks_go_on(clerk: Clerk, put: Put, 
         slot_at=made.next_at,
         next_at=None,
     )
-    assert clerk.one("drop_schedule", name="nightly").name == "nightly"
+    assert clerk.one("delete_schedule", name="nightly").name == "nightly"
     assert listed(clerk) == []
     assert clerk.state(fired.task_id) == "READY"
     with clerk.refuses(NotFound):
-        clerk.one("drop_schedule", name="nightly")
+        clerk.one("delete_schedule", name="nightly")
