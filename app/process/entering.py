@@ -89,21 +89,21 @@ def enter_exclusive(board: Board, token: Token, node: Node) -> None:
 def enter_parallel(board: Board, token: Token, node: Node) -> None:
     """Wait until a token has come by each flow, then go on along all of them."""
     incoming = board.graph.incoming(node.id)
-    board.put(replace(token, phase=Phase.JOINING, stuck=False))
+    board.put(replace(token, phase=Phase.JOINING))
     waiting = board.joining(node.id, token.scope)
     if board.graph.counting_joins:
-        joined = waiting[: max(len(incoming), 1)] if len(waiting) >= len(incoming) else []
+        joined = waiting[: len(incoming)] if len(waiting) >= len(incoming) else []
     else:
         by_flow = {other.via: other for other in reversed(waiting)}
-        complete = all(flow.id in by_flow for flow in incoming)
-        joined = [by_flow[flow.id] for flow in incoming] if complete and incoming else waiting if complete else []
+        joined = [by_flow[flow.id] for flow in incoming if flow.id in by_flow]
+        joined = joined if len(joined) == len(incoming) else []
     if joined:
         go_on_together(board, joined, list(board.graph.outgoing(node.id)))
 
 
 def enter_inclusive(board: Board, token: Token, node: Node) -> None:
     """Wait for every token that can still come here; app/process/inclusive.py looks when nothing else moves."""
-    board.put(replace(token, phase=Phase.JOINING, stuck=False))
+    board.put(replace(token, phase=Phase.JOINING))
 
 
 def enter_event_gateway(board: Board, token: Token, node: Node) -> None:
@@ -132,7 +132,8 @@ def enter_throw(board: Board, token: Token, node: Node) -> None:
     if event.kind is EventKind.COMPENSATION:
         _compensate(board, token, event)
         return
-    if event.kind is EventKind.SIGNAL and event.name is not None:
+    if event.kind is EventKind.SIGNAL:
+        assert event.name is not None
         view = board.view(token)
         board.actions.append(ThrowSignal(board.text(event.name, view, "the name of the signal"), dict(view)))
     board.leave(token)

@@ -361,3 +361,73 @@ def test_a_part_of_a_state_asks_for_the_rest_before_it_looks_around() -> None:
         run.complete("a")
     with pytest.raises(NeedsMore):
         run.stop()
+
+
+def test_parallel_joins_of_two_runs_of_a_subprocess_are_apart() -> None:
+    nodes = [start(), node("twice", XOR), node("f0", AND), node("sub", SUB), end(), start("sub", "s")]
+    nodes += [node("f", AND, "sub"), node("j", AND, "sub"), *tasks("a", "b", "last", scope="sub"), node("m", Kind.PASS)]
+    run = Instance(draw(nodes, "start f0 twice sub end", "f0 m twice", "s f a j last", "f b j")).start()
+    assert run.work == ["a", "a", "b", "b"]
+    run.complete("a").complete("a")
+    assert run.work == ["b", "b"]
+    assert run.complete("b").work == ["b", "last"]
+
+
+def test_two_joins_do_not_take_each_others_tokens() -> None:
+    nodes = [start(), node("f", AND), *tasks("a", "b", "c", "d"), node("one", AND), node("two", AND), *tasks("x", "y")]
+    for counting in (False, True):
+        graph = draw(nodes, "start f a one x", "f b one", "f c two y", "f d two", counting_joins=counting)
+        run = Instance(graph).start().complete("a").complete("c")
+        assert run.work == ["b", "d"]
+        assert run.complete("d").work == ["b", "y"]
+        assert run.complete("b").work == ["x", "y"]
+
+
+@pytest.mark.parametrize("counting", [True, False])
+def test_a_token_at_a_commit_point_has_not_come_to_the_join_yet(counting: bool) -> None:
+    from app.process.advance import advance
+    from app.process.facts import Completed, Continued
+    from tests.app.process.drawing import evaluate
+
+    nodes = [start(), node("f", AND), *tasks("a", "b"), node("j", AND, commit_before=True), *tasks("x")]
+    graph = draw(nodes, "start f a j x", "f b j", counting_joins=counting)
+    run = Instance(graph).start()
+    both = [Completed(run.token("a").id), Completed(run.token("b").id)]
+    stopped = advance(graph, run.state, both, evaluate)
+    one = advance(graph, stopped.state, [Continued(stopped.again[0])], evaluate)
+    assert [token.node for token in one.state.tokens.values()] == ["j", "j"]
+    done = advance(graph, one.state, [Continued(stopped.again[1])], evaluate)
+    assert [token.node for token in done.state.tokens.values()] == ["x"]
+
+
+@pytest.mark.parametrize("topic", [5, "", None, True])
+def test_a_topic_is_text_and_not_empty(topic: object) -> None:
+    from app.process.graph import Work
+
+    work = node("a", TASK, work=Work(Expression("topic")))
+    run = Instance(draw([start(), work, end()], "start a end")).start(topic=topic)
+    assert (run.incidents, run.work) == ([("a", "expression")], [])
+
+
+def test_a_message_that_nobody_sends_is_no_signal() -> None:
+    from app.process.decision import ThrowSignal
+
+    thrown = node("t", Kind.THROW, event=Event(EventKind.MESSAGE, name="m"))
+    run = Instance(draw([start(), thrown, end()], "start t end")).start()
+    assert (run.status, [a for a in run.actions if isinstance(a, ThrowSignal)]) == (Status.COMPLETED, [])
+
+
+def test_a_subprocess_is_left_with_the_variables_of_its_own_run() -> None:
+    outputs = (Assignment("out", Expression("v")),)
+    nodes = [start(), *tasks("a"), node("sub", SUB, inputs=(Assignment("v", Expression("n")),), outputs=outputs), end()]
+    nodes += [node("again", XOR, default="again>end"), start("sub", "s"), *tasks("x", scope="sub")]
+    nodes += [
+        node("undo", TASK, "sub", for_compensation=True),
+        boundary("c", "x", EventKind.COMPENSATION, "sub", handler="undo"),
+    ]
+    graph = draw(nodes, "start sub again end", "again sub", "s x", conditions={"again>sub": "n < 2"})
+    run = Instance(graph).start(n=1)
+    run.complete("x", n=2)
+    assert run.variables == {"n": 2, "out": 1}
+    run = Instance(graph).start(n=1).complete("x").complete("x", v=7, n=3)
+    assert run.variables == {"n": 3, "out": 7}
