@@ -567,11 +567,15 @@ class ChangedVariables(BaseModel):
 
 
 class InstanceEvent(BaseModel):
+    """`task_id`: of the task that the element was, if it was one; `worker_id`: who had done it when it was left."""
+
     number: int
     at: datetime
     token: int
     what: str
     node: str
+    task_id: UUID | None
+    worker_id: str | None
 
 
 class HistoryPage(BaseModel):

@@ -159,13 +159,13 @@ async def get(call: Call, instance_id: Id) -> Response:
 
 @router.get("/{instance_id}/history", response_model=answers_of.HistoryPage, responses=_READ_REFUSALS)
 async def history(call: Call, instance_id: Id, asked: Annotated[PageQuery, Query()]) -> Response:
-    """A page of what has happened in the instance, oldest first: which element, when, and the task behind it."""
+    """A page of what has happened in the instance, oldest first: which element, when, its task, and who did it."""
     demand(call.principal, "read")
     await instance_of(call, instance_id)
     question = ("instance history", instance_id)
     after = 0 if asked.cursor is None else int.from_bytes(read_cursor(asked.cursor, question), "big")
     rows = await call.parts.database.view(
-        "select number, at, token, what, node from celeriac.instance_timeline"
+        "select number, at, token, what, node, task_id, worker_id from celeriac.instance_timeline"
         " where instance_id = cast(:id as uuid) and number > :after order by number limit :most",
         id=instance_id,
         after=after,

@@ -124,7 +124,7 @@ def show_history(
         row_of(conn, instance_id)
         found = select(
             conn,
-            "select number, at, token, what, node from celeriac.instance_timeline"
+            "select number, at, token, what, node, task_id, worker_id from celeriac.instance_timeline"
             " where instance_id = :id and number > :after order by number limit :most",
             id=instance_id,
             after=cursor,
@@ -134,7 +134,7 @@ def show_history(
     if as_json:
         document({"history": found[:limit], "next_cursor": next_cursor})
         return
-    table(["at", "what", "node", "token"], found[:limit], "nothing has happened")
+    table(["at", "what", "node", "token", "worker_id", "task_id"], found[:limit], "nothing has happened")
     if next_cursor:
         remark(f"more: --cursor {next_cursor}")
 

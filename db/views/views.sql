@@ -235,4 +235,8 @@ create view celeriac.instance_undos as
 select u.instance_id, u.id as number, u.activity, u.handler, u.used from celeriac.undo u;
 
 create view celeriac.instance_timeline as
-select h.instance_id, h.number, h.at, h.token, h.what, h.node from celeriac.instance_history h;
+select h.instance_id, h.number, h.at, h.token, h.what, h.node, h.token_uid as token_id,
+       (select k.id from celeriac.task k where k.token_id = h.token_uid order by k.id desc limit 1) as task_id,
+       case when h.what = 'left' then
+           (select k.worker_id from celeriac.task k where k.token_id = h.token_uid order by k.id desc limit 1) end as worker_id
+  from celeriac.instance_history h;

@@ -191,8 +191,9 @@ class Retry(HandlerVerdict):
 class BpmnError(HandlerVerdict):
     """End the task of a process with a business error: `code` is what the model's error events are compared with.
 
-    The task itself is COMPLETED, nothing is tried again, and `variables` go to where the error is caught. An error that
-    the model does not catch is an incident of the instance. Of a task that belongs to no process it fails the attempt.
+    The task itself is COMPLETED, nothing is tried again, and `variables` go to where the error is caught. Where the
+    model catches other errors but not this one, that is an incident. Of a task that belongs to no process it fails the
+    attempt.
     """
 
     def __init__(self, code: str, message: str | None = None, variables: Mapping[str, Any] | None = None) -> None:

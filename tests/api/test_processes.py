@@ -241,12 +241,12 @@ async def test_history_comes_page_by_page_and_pictures_show_where_it_stands(api:
     while True:
         query = {"limit": 2} | ({} if cursor is None else {"cursor": cursor})
         page = (await api.get(f"{address}/history", params=query)).json()
-        events += [(one["what"], one["node"]) for one in page["history"]]
+        events += [(one["what"], one["node"], one["worker_id"]) for one in page["history"]]
         cursor = page["next_cursor"]
         if cursor is None:
             break
-    assert ("left", "a") in events
-    assert events[-1] == ("entered", "b")
+    assert ("left", "a", "w") in events
+    assert events[-1] == ("entered", "b", None)
     svg = await api.get(f"{address}/diagram.svg")
     assert svg.headers["content-type"].startswith("image/svg+xml")
     assert "1 tokens here" in svg.text

@@ -11,6 +11,7 @@ declare
     held celeriac.instance;
     made text[] := '{}';
     kept integer := 0;
+    gone jsonb;
 begin
     select i.* into held from celeriac.instance i where i.id = apply_decision.instance_id for update;
     if not found or held.ended_at is not null then
@@ -18,6 +19,9 @@ begin
     end if;
     delete from celeriac.fact f where f.instance_id = held.id
        and f.id = any (array(select jsonb_array_elements_text(decision -> 'consumed')::bigint));
+    -- The history names tasks by their tokens, also by those that are gone in a moment.
+    select jsonb_object_agg(t.id, t.uid) into gone from celeriac.token t
+     where t.instance_id = held.id and t.id = any (array(select jsonb_array_elements_text(decision -> 'drop_tokens')::integer));
     perform celeriac.put_places(held.id, decision, moment);
     -- What most advances do not touch is not looked at by them.
     if decision -> 'put_waits' <> '[]' or decision -> 'drop_waits' <> '[]' then
@@ -36,8 +40,11 @@ begin
     if decision -> 'incidents' <> '[]' or (decision ->> 'unstuck')::boolean then
         perform celeriac.raise_model_incidents(held.id, decision -> 'incidents', moment);
     end if;
-    insert into celeriac.instance_history (instance_id, at, token, what, node)
-    select held.id, moment, (n ->> 'token')::integer, n ->> 'what', n ->> 'node'
+    insert into celeriac.instance_history (instance_id, at, token, token_uid, what, node)
+    select held.id, moment, (n ->> 'token')::integer,
+           coalesce((gone ->> (n ->> 'token'))::uuid,
+                    (select t.uid from celeriac.token t where t.instance_id = held.id and t.id = (n ->> 'token')::integer)),
+           n ->> 'what', n ->> 'node'
       from jsonb_array_elements(decision -> 'notes') with ordinality n (n, place) order by place;
     if decision -> 'again' <> '[]' then
         -- A commit point: what comes after it is for a transaction of its own.

@@ -168,6 +168,7 @@ create table celeriac.instance_history (
     number      bigint      generated always as identity,
     at          timestamptz not null,
     token       integer     not null,
+    token_uid   uuid,
     what        text        not null check (what in ('entered', 'left', 'canceled', 'happened', 'undone')),
     node        text        not null,
     primary key (instance_id, number)
