@@ -28,6 +28,19 @@ def batch(ctx: Context) -> None:
     """The same, many in a round trip."""
 
 
+def add(number: int) -> int:
+    return number + 1
+
+
+@task("bench.steps", lease=30, queue="steps")
+def steps(ctx: Context) -> dict[str, int]:
+    """Three steps, each with a record of its own."""
+    number = 0
+    for _ in range(3):
+        number = ctx.step("add", add, number)
+    return {"number": number}
+
+
 @task("bench.stamp", lease=5, queue="stamp")
 def stamp(ctx: Context) -> dict[str, float]:
     """When it began: seconds of the machine's clock. Its first attempt may be told to stay."""
@@ -38,4 +51,4 @@ def stamp(ctx: Context) -> dict[str, float]:
     return {"began": began}
 
 
-install(app, database_url=os.environ["BENCH_DATABASE_URL"], tasks=[single, batch, stamp])
+install(app, database_url=os.environ["BENCH_DATABASE_URL"], tasks=[single, batch, steps, stamp])

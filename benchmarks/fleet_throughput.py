@@ -29,8 +29,8 @@ from benchmarks.figures import Figure, Goal, Measured
 from benchmarks.samples import interleaved, median
 from benchmarks.servers import Database, durable_postgres, new_database, server_version
 
-Way = Literal["plain", "single", "batch"]
-WAYS: Final[Sequence[Way]] = ("plain", "single", "batch")
+Way = Literal["plain", "single", "batch", "steps"]
+WAYS: Final[Sequence[Way]] = ("plain", "single", "batch", "steps")
 CHILDREN: Final = 4
 AT_ONCE: Final = 1_000
 STANDSTILL_SECONDS: Final = 60.0
@@ -38,6 +38,7 @@ LABELS: Final = {
     "plain": "plain Celery, acks_late",
     "single": "durable tasks on the fleet, single",
     "batch": "durable tasks on the fleet, batch=True",
+    "steps": "durable tasks of three steps on the fleet",
 }
 
 
@@ -110,10 +111,10 @@ def run(quick: bool) -> Measured:
     return Measured(settings, tuple(_figures(stretches)), version)
 
 
-def fleet_rate(server: EmbeddedPostgres, tasks: int, *, batch: bool) -> float:
-    """Durable no-op tasks a second on a fleet of two children, in a database of its own on this server."""
+def fleet_rate(server: EmbeddedPostgres, tasks: int, way: Way) -> float:
+    """Durable tasks a second on a fleet of two children, in a database of its own on this server."""
     with ground(server, children=2) as shared:
-        return stretch(shared, "batch" if batch else "single", tasks).per_second
+        return stretch(shared, way, tasks).per_second
 
 
 @contextmanager
@@ -129,7 +130,7 @@ def ground(server: EmbeddedPostgres, children: int = CHILDREN) -> Iterator[Groun
         running.enter_context(Process(command, folder / "maintenance.log", env=outside | settings.to_env()))
         shared = Ground(database, valkey.url(), folder, children)
         with shared.worker("single") as first, psycopg.connect(database.owner_url, autocommit=True) as owner:
-            first.wait_for(lambda: _count(owner, "select count(*) from celeriac.task_type") == 3, what="its types")
+            first.wait_for(lambda: _count(owner, "select count(*) from celeriac.task_type") == 4, what="its types")
         yield shared
 
 

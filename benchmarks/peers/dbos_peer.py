@@ -1,11 +1,11 @@
-"""DBOS Transact: a durable workflow on a queue. Usage: dbos_peer.py prepare|enqueue|work URL COUNT NAME."""
+"""DBOS Transact: durable workflows on a queue. Usage: dbos_peer.py prepare|enqueue|work URL COUNT NAME noop|steps."""
 
 import sys
 import threading
 
 from dbos import DBOS
 
-verb, url, count, name = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+verb, url, count, name, kind = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5]
 DBOS(
     config={
         "name": "bench",
@@ -23,6 +23,16 @@ def noop(number: int) -> dict[str, bool]:
     return {"ok": True}
 
 
+@DBOS.step()
+def add(number: int) -> int:
+    return number + 1
+
+
+@DBOS.workflow()
+def steps(number: int) -> int:
+    return add(add(add(number)))
+
+
 DBOS.launch()
 DBOS.register_queue("bench")
 if verb == "work":
@@ -30,5 +40,5 @@ if verb == "work":
 if verb == "enqueue":
     queue = DBOS.retrieve_queue("bench")
     for number in range(count):
-        queue.enqueue(noop, number)
+        queue.enqueue(steps if kind == "steps" else noop, number)
 DBOS.destroy()
