@@ -8,6 +8,7 @@ import psycopg
 import redis
 from sqlalchemy import Connection
 
+from app.dev.processes import Process
 from app.dev.valkey import EmbeddedValkey
 from app.dev.waiting import wait_until
 from celeriac import NewTask, enqueue_many
@@ -140,3 +141,28 @@ def test_workers_of_two_versions_share_the_work_of_a_rolling_upgrade(
     assert results == {1}
     assert {json.loads(task(conn, task_id).result)["code"] for task_id in ids[1:40:2]} == {2}
     assert {task(conn, task_id).attempts for task_id in ids} == {1}
+
+
+def test_a_ring_finds_the_one_worker_that_has_the_code_for_what_it_stands_for(
+    start_fleet: StartFleet, dispatcher: Process, conn: Connection, database_url: str
+) -> None:
+    start_fleet("prefork", concurrency=1, FLEET_VERSIONS="1")
+    start_fleet("threads", concurrency=1, FLEET_VERSIONS="1")
+    start_fleet("threads", concurrency=1, FLEET_VERSIONS="2")
+    for number in range(6):
+        with psycopg.connect(database_url) as connection:
+            enqueue_many(connection, [NewTask("versioned", version=2), NewTask("only.new")])
+        all_completed(conn, 2 * (number + 1))
+    assert "ring_stale" not in dispatcher.output()
+
+
+def test_a_ring_for_what_nobody_has_code_for_is_not_passed_on_for_ever(
+    start_fleet: StartFleet, conn: Connection, database_url: str, redis_url: str
+) -> None:
+    fleet = start_fleet("prefork", FLEET_VERSIONS="1")
+    with psycopg.connect(database_url) as connection:
+        enqueue_many(connection, [NewTask("versioned", version=3)])
+    ring(redis_url, "fleet", "versioned", "stranger")
+    wait_until(lambda: "'stranger' came to a worker" in fleet.output(), what="the ring to be given up")
+    with redis.Redis.from_url(redis_url) as client:
+        wait_until(lambda: not client.llen("fleet"), what="no ring to be left")

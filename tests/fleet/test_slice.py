@@ -51,6 +51,20 @@ def test_each_task_costs_one_call(fleet_url_db: str, conn: Connection, database_
     assert (fleet.stats.fetched, fleet.stats.completed) == (10, 10)
 
 
+def test_a_slice_goes_on_with_single_tasks_when_no_more_are_taken_in_batches(
+    fleet_url_db: str, conn: Connection, database_url: str
+) -> None:
+    fleet = fleet_of(
+        fleet_url_db,
+        task("tiny", batch=True)(lambda ctx: None),
+        task("quiet")(lambda ctx: None),
+    )
+    enqueue(database_url, "tiny", {}, priority=9)
+    enqueue(database_url, "quiet", *[{}] * 5)
+    fleet.hear("tiny", NODE)
+    assert states(conn) == {"COMPLETED": 6}
+
+
 def test_a_slice_that_is_over_tells_its_last_completion_and_looks_for_more(
     fleet_url_db: str, conn: Connection, database_url: str, calls: list[str]
 ) -> None:

@@ -38,9 +38,12 @@ class RingFailed(Exception):
     """The broker did not take a ring."""
 
 
-def ring(app: Any, queue: str, task_type: str) -> None:
-    """Put one ring into a queue, past the app's routes: to where the dispatcher puts its own. Raises RingFailed."""
-    message = app.amqp.as_task_v2(uuid(), RING_TASK, args=(task_type,), kwargs={})
+def ring(app: Any, queue: str, task_type: str, passed: int = 0) -> None:
+    """Put one ring into a queue, past the app's routes: to where the dispatcher puts its own. Raises RingFailed.
+
+    `passed` is how many workers had no code for what it stands for.
+    """
+    message = app.amqp.as_task_v2(uuid(), RING_TASK, args=(task_type, passed) if passed else (task_type,), kwargs={})
     try:
         with app.connection_or_acquire() as connection:
             # Celery's own way to a producer tries for seconds, and meanwhile the slot of the pool does nothing.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from celeriac._lease import Lease
 from celeriac._stats import WorkerStats
@@ -30,6 +30,9 @@ from celeriac.errors import CeleriacError, Conflict, LeaseLost, NotFound
 from celeriac.values import Failure
 
 log = logging.getLogger("celeriac.fleet")
+
+PASSES: Final = 20
+"""How often a ring is passed on by workers that have no code for what it stands for, before it is left to die."""
 
 INCARNATION = "CELERIAC_FLEET_INCARNATION"
 """Where a worker's parent leaves its mark for children that it starts anew instead of forking them."""
@@ -107,11 +110,15 @@ class Fleet:
         self._incarnation = os.environ[INCARNATION] = os.urandom(3).hex()
         self._default = Limits(soft or None, hard or None)
 
-    def hear(self, task_type: str, node: str) -> None:
-        """Answer a ring: work on the types of its queue for one slice."""
+    def hear(self, task_type: str, node: str, came_through: str | None = None, passed: int = 0) -> None:
+        """Answer a ring: work on the types of its queue for one slice.
+
+        What a worker has no code for, another on that queue may have: workers of two versions share it during an
+        upgrade. So a ring that brings nothing here is passed on, and counts how often it was.
+        """
         queue = self.roster.queue(task_type, self.default_queue)
         if queue is None:
-            log.warning("a ring for %r came to a worker that does not run it", task_type)
+            self._pass_on_unknown(task_type, came_through, passed)
             return
         self._node = node
         pace = self._paces.setdefault(queue, Pace())
@@ -120,6 +127,8 @@ class Fleet:
         try:
             if not work.work(self._slice):
                 self._ring_again(queue, offer.all.task_types)
+            elif not work.found and passed < PASSES:
+                self._ring_again(queue, offer.all.task_types, passed + 1)
         except CeleriacError as error:
             # Whoever rings for stale work rings again, so this costs seconds.
             log.error("cannot look for work: %s", error)
@@ -181,10 +190,19 @@ class Fleet:
             )
         return self._offers[queue]
 
-    def _ring_again(self, queue: str, task_types: Sequence[str]) -> None:
+    def _ring_again(self, queue: str, task_types: Sequence[str], passed: int = 0) -> None:
         """One ring for the one that was heard, so rings never multiply."""
         if ready := self.authority.ready(task_types):
-            ring(self._app, queue, ready[0])
+            ring(self._app, queue, ready[0], passed)
+
+    def _pass_on_unknown(self, task_type: str, queue: str | None, passed: int) -> None:
+        if queue is None or passed >= PASSES:
+            log.warning("a ring for %r came to a worker that does not run it", task_type)
+            return
+        try:
+            ring(self._app, queue, task_type, passed + 1)
+        except RingFailed as error:
+            log.warning("cannot pass a ring for %r on: %s", task_type, error)
 
     def _fail(self, lease: Lease, reason: str) -> None:
         state = report(self.authority, self._tools.tally, self.worker_id(self._node), lease, failure(lease, reason))

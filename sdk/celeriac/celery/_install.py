@@ -73,8 +73,9 @@ def _add_ring_task(app: Celery, fleet: Fleet) -> None:
         time_limit=NEVER,
         soft_time_limit=NEVER,
     )
-    def ring(self: Any, task_type: str) -> None:
-        fleet.hear(task_type, self.request.hostname)
+    def ring(self: Any, task_type: str, passed: int = 0) -> None:
+        came_through = (self.request.delivery_info or {}).get("routing_key")
+        fleet.hear(task_type, self.request.hostname, came_through, passed)
 
 
 def _listen(app: Celery, fleet: Fleet) -> None:

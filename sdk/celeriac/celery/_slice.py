@@ -93,6 +93,8 @@ class SliceOfWork:
         self._worker_id = worker_id
         self._default = default
         self._batch_next = offer.only_batched
+        self.found = False
+        """Whether there has been anything to do."""
 
     def work(self, slice_: Slice) -> bool:
         """Run tasks until the slice is over; True when nothing was left."""
@@ -103,8 +105,12 @@ class SliceOfWork:
                 break
             began_at = _clock.now()
             leases = self._turn_over(done, self._how_many())
+            if not leases and self._batch_next and not self._offer.only_batched:
+                self._batch_next, done = False, []  # only what is taken in batches was asked for
+                continue
             if not leases:
                 return True
+            self.found = True
             done = self._attempt_all(leases)
             self._pace.took(len(leases), _clock.now() - began_at)
             self._batch_next = self._offer.only_batched or (
