@@ -10,7 +10,7 @@ from app.cli.advancing import advance_now
 from app.cli.database import connection, select
 from app.cli.exits import ExitCode, Stop
 from app.cli.options import Json
-from app.cli.output import decoded, document, facts, remark, table
+from app.cli.output import decoded, document, facts, paged, remark
 
 group = typer.Typer(help="Look at incidents and decide about them.", no_args_is_help=True)
 
@@ -62,17 +62,11 @@ def list_incidents(
     )
     with connection() as conn:
         found = [dict(row) for row in conn.execute(page).mappings()]
-    next_cursor = found[limit - 1]["incident_id"] if len(found) > limit else None
-    if as_json:
-        document({"incidents": found[:limit], "next_cursor": next_cursor})
-        return
     columns = [
         "incident_id", "kind", "task_type", "task_id", "instance_id", "name", "operation_id", "created_at", "message",
     ]  # fmt: skip
     decided = [] if state is Shown.OPEN else ["resolution", "resolved_by", "note"]
-    table([*columns, *decided], found[:limit], "no incident")
-    if next_cursor:
-        remark(f"more: --cursor {next_cursor}")
+    paged("incidents", found, limit, [*columns, *decided], "no incident", as_json)
 
 
 @group.command("show")

@@ -9,7 +9,7 @@ import typer
 from app.cli.database import connection, select
 from app.cli.exits import ExitCode, Stop
 from app.cli.options import Json, json_option
-from app.cli.output import decoded, document, facts, remark, table
+from app.cli.output import decoded, document, facts, paged, remark
 
 group = typer.Typer(help="Look at operations, say what came of unknown ones.", no_args_is_help=True)
 
@@ -45,14 +45,8 @@ def list_operations(
     )
     with connection() as conn:
         found = [dict(row) for row in conn.execute(page).mappings()]
-    next_cursor = found[limit - 1]["operation_id"] if len(found) > limit else None
-    if as_json:
-        document({"operations": found[:limit], "next_cursor": next_cursor})
-        return
     columns = ["operation_id", "state", "task_type", "task_id", "name", "attempt", "started_at", "unknown_at", "error"]
-    table(columns, found[:limit], "no operation")
-    if next_cursor:
-        remark(f"more: --cursor {next_cursor}")
+    paged("operations", found, limit, columns, "no operation", as_json)
 
 
 @group.command("show")

@@ -6,8 +6,9 @@ are replaced, and rich's own markup is never interpreted in a cell.
 
 import json
 import re
+import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -54,6 +55,29 @@ def table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], nothing: st
     for row in listed:
         grid.add_row(*(Text(cell(row[column])) for column in columns))
     console.print(grid)
+
+
+def paged(
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    limit: int,
+    columns: Sequence[str],
+    nothing: str,
+    as_json: bool,
+    cells: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda row: row,
+) -> None:
+    """Print one page of a list. Its first column is what the next page begins after; `cells` are what a table shows.
+
+    `rows` has one row more than `limit` when there is a next page: that is known without a look at it.
+    """
+    shown = rows[:limit]
+    next_cursor = shown[-1][columns[0]] if len(rows) > limit else None
+    if as_json:
+        document({name: shown, "next_cursor": next_cursor})
+        return
+    table(columns, map(cells, shown), nothing)
+    if next_cursor is not None:
+        remark(f"more: --cursor {shlex.quote(str(next_cursor))}")
 
 
 def facts(values: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ import typer
 from app.cli.database import connection, select
 from app.cli.exits import ExitCode, Stop
 from app.cli.options import TIME_FORMATS, TIME_HELP, Json, Yes, in_utc, json_option
-from app.cli.output import agreed, decoded, document, facts, remark, table
+from app.cli.output import agreed, decoded, document, facts, paged, remark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +79,7 @@ def put_schedule(
 def list_schedules(
     task_type: Annotated[str | None, typer.Option("--task-type", help="Only those of this task type.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Schedules on one page.")] = 200,
-    after: Annotated[str | None, typer.Option(help="The name that the last page ended with.")] = None,
+    cursor: Annotated[str | None, typer.Option(help="Where the last page ended (its next_cursor).")] = None,
     as_json: Json = False,
 ) -> None:
     """List schedules by name, one page at a time."""
@@ -88,19 +88,14 @@ def list_schedules(
             conn,
             "select * from celeriac.schedules where name > :after"
             " and (cast(:task_type as text) is null or task_type = :task_type) order by name limit :limit",
-            after=after or "",
+            after=cursor or "",
             task_type=task_type,
             limit=limit + 1,
         )
-    shown = found[:limit]
-    if as_json:
-        document({"schedules": [written(row) for row in shown]})
-    else:
-        rows = [row | {"when": row["cron"] or row["every"], "paused": "yes" if row["paused"] else ""} for row in shown]
-        columns = ["name", "task_type", "when", "time_zone", "next_at", "last_slot_at", "fired", "missed", "paused"]
-        table([*columns, "error"], rows, "there is no schedule")
-    if len(found) > limit:
-        remark(f"more: --after {shown[-1]['name']!r}")
+    columns = ["name", "task_type", "when", "time_zone", "next_at", "last_slot_at", "fired", "missed", "paused"]
+    paged(
+        "schedules", [written(row) for row in found], limit, [*columns, "error"], "there is no schedule", as_json, cells
+    )
 
 
 @group.command("show")
@@ -190,6 +185,12 @@ def timing_of(row: "Mapping[str, Any]") -> "Timing":
 def written(row: "Mapping[str, Any]") -> dict[str, Any]:
     """The schedule as `GET /v1/schedules/{name}` shows it."""
     return {name: value for name, value in row.items() if name != "task_type"} | {"task": decoded(row["task"])}
+
+
+def cells(row: "Mapping[str, Any]") -> "Mapping[str, Any]":
+    """The schedule as a line of the list."""
+    when, paused = row["cron"] or row["every"], "yes" if row["paused"] else ""
+    return {**row, "task_type": row["task"]["task_type"], "when": when, "paused": paused}
 
 
 def show(row: "Mapping[str, Any]", as_json: bool) -> None:

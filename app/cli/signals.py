@@ -7,7 +7,7 @@ import typer
 
 from app.cli.database import connection, select
 from app.cli.options import Json, json_option
-from app.cli.output import decoded, document, remark, table
+from app.cli.output import decoded, document, paged, remark
 
 group = typer.Typer(help="Send signals to tasks that wait for them, look at those that are kept.", no_args_is_help=True)
 
@@ -34,14 +34,8 @@ def list_signals(
     with connection() as conn:
         rows = select(conn, asked, topic=topic, key=key, cursor=cursor, rows=limit + 1)
     found = [row | {"payload": decoded(row["payload"])} for row in rows]
-    next_cursor = found[limit - 1]["signal_id"] if len(found) > limit else None
-    if as_json:
-        document({"signals": found[:limit], "next_cursor": next_cursor})
-        return
     columns = ["signal_id", "topic", "key", "broadcast", "sender", "sent_at", "expires_at", "taken_by", "payload"]
-    table(columns, found[:limit], "no signal")
-    if next_cursor:
-        remark(f"more: --cursor {next_cursor}")
+    paged("signals", found, limit, columns, "no signal", as_json)
 
 
 @group.command("send")

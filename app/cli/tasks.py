@@ -11,7 +11,7 @@ import typer
 from app.cli.database import connection, select
 from app.cli.exits import ExitCode, Stop
 from app.cli.options import TIME_FORMATS, TIME_HELP, Json, Yes, in_utc
-from app.cli.output import agreed, decoded, document, facts, remark, table
+from app.cli.output import agreed, decoded, document, facts, paged, remark, table
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -64,15 +64,8 @@ def list_tasks(
     )
     with connection() as conn:
         found = [dict(row) for row in conn.execute(page).mappings()]
-    # One more than asked for: whether there is a next page is known without a look at it.
-    next_cursor = found[limit - 1]["task_id"] if len(found) > limit else None
-    if as_json:
-        document({"tasks": found[:limit], "next_cursor": next_cursor})
-        return
     columns = ["task_id", "task_type", "state", "retries", "attempts", "worker_id", "created_at", "error"]
-    table(columns, found[:limit], "no task matches")
-    if next_cursor:
-        remark(f"more: --cursor {next_cursor}")
+    paged("tasks", found, limit, columns, "no task matches", as_json)
 
 
 @group.command("show")
