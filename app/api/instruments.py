@@ -34,6 +34,7 @@ class Survey:
     oldest_ready_seconds: Labelled = ()
     outbox: Labelled = ()
     open_incidents: Labelled = ()
+    open_instances: Labelled = ()
     live_workers: float = 0
     oldest_snapshot_seconds: float = 0
 
@@ -74,6 +75,8 @@ class _SurveyCollector(Collector):
         yield _gauge("celeriac_outbox_rows", "Rows that must leave Postgres", ("channel", "state"), survey.outbox)
         incidents = survey.open_incidents
         yield _gauge("celeriac_open_incidents", "What a person must look at", ("task_type", "kind"), incidents)
+        instances = survey.open_instances
+        yield _gauge("celeriac_open_instances", "Processes under way", ("process_key", "status"), instances)
         yield _gauge("celeriac_live_workers", "Workers with a fresh heartbeat", (), [((), survey.live_workers)])
         yield _gauge(
             "celeriac_oldest_snapshot_seconds",
@@ -109,7 +112,11 @@ async def take_survey(database: Database) -> Survey:
     oldest = await database.view("select task_type, age_ms from celeriac.oldest_ready")
     outbox = await database.view("select channel, pending, parked from celeriac.outbox_depth")
     incidents = await database.view(
-        "select task_type, kind, count(*) as incidents from celeriac.incidents where resolved_at is null group by 1, 2"
+        "select coalesce(task_type, '') as task_type, kind, count(*) as incidents from celeriac.incidents"
+        " where resolved_at is null group by 1, 2"
+    )
+    instances = await database.view(
+        "select process_key, status, count(*) as instances from celeriac.instances where ended_at is null group by 1, 2"
     )
     others = (
         await database.view(
@@ -127,6 +134,7 @@ async def take_survey(database: Database) -> Survey:
             for state, count in (("pending", row.pending), ("parked", row.parked))
         ],
         open_incidents=[((row.task_type, row.kind), row.incidents) for row in incidents],
+        open_instances=[((row.process_key, row.status), row.instances) for row in instances],
         live_workers=others.workers,
         oldest_snapshot_seconds=float(others.snapshot_ms or 0) / 1000,
     )

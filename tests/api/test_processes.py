@@ -308,3 +308,20 @@ async def test_a_bound_key_has_only_processes_whose_topics_are_all_its_own(
         mine = await start(bound, "p")
         assert at(await look(bound, mine)) == ["m"]
     assert (await look(api, instance))["status"] == "ACTIVE"
+
+
+async def test_metrics_count_open_instances_and_incidents_without_a_task(api: httpx.AsyncClient) -> None:
+    condition = '<sequenceFlow id="g-a" sourceRef="g" targetRef="a">'
+    condition += "<conditionExpression>${missing &gt; 1}</conditionExpression></sequenceFlow>"
+    body = '<startEvent id="s"/><exclusiveGateway id="g" default="g-e"/>' + task("a") + '<endEvent id="e"/>'
+    await deploy(api, model(body + flow("s", "g", "e") + condition + flow("a", "e")))
+    instance = await start(api)
+    figures = (await api.get("/metrics")).text
+    assert 'celeriac_open_instances{process_key="p",status="ACTIVE"} 1.0' in figures
+    assert 'celeriac_open_incidents{kind="expression",task_type=""} 1.0' in figures
+    (incident,) = (await api.get("/v1/incidents", params={"kind": "expression"})).json()["incidents"]
+    assert (incident["name"], incident["task_id"], incident["instance_id"]) == ("g", None, instance)
+    assert (await api.get(f"/v1/incidents/{incident['incident_id']}")).json()["token_id"] == incident["token_id"]
+    await api.patch(f"/v1/process-instances/{instance}/variables", json={"variables": {"missing": 0}})
+    await api.post(f"/v1/incidents/{incident['incident_id']}/resolve", json={"resolution": "retry"})
+    assert (await look(api, instance))["status"] == "COMPLETED"
