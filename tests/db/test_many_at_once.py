@@ -2,17 +2,14 @@
 
 import random
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
 
-from app.dev.waiting import wait_until
 from db import call
 from db.engine import sync_engine
-from db.errors import Refused
 from tests.db.clerk import Clerk
+from tests.db.crowd import let_loose
 
 TASKS = 600
 
@@ -50,31 +47,8 @@ def cancel_and_redrive(clerk: Clerk, chance: random.Random, name: str) -> None:
 def test_no_deadlock_and_every_task_ends(clerk: Clerk, database_url: str) -> None:
     policy = {"backoff_first_ms": 0, "expirations": 1000}
     clerk.enqueue_items([{"task_type": "mail", "retries": 1000, "policy": policy}] * TASKS)
-    deadlocks = "select deadlocks from pg_stat_database where datname = current_database()"
-    before = clerk.scalar(deadlocks)
-    engine = sync_engine(database_url, pool_size=10)
-    ended = threading.Event()
-    faults: list[BaseException] = []
     parts = [complete_batches] * 4 + [complete_one_by_one] * 2 + [sweep] * 2 + [cancel_and_redrive] * 2
-    threads = [
-        threading.Thread(target=play, args=(engine, part, number, ended, faults)) for number, part in enumerate(parts)
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        wait_until(
-            lambda: faults or clerk.scalar("select count(*) from celeriac.queue") == 0,
-            seconds=60,
-            what="the end of all tasks",
-        )
-    finally:
-        ended.set()
-        for thread in threads:
-            thread.join()
-        engine.dispose()
-    assert faults == []
-    clerk.run("select pg_stat_force_next_flush()")
-    assert clerk.scalar(deadlocks) == before
+    let_loose(clerk, database_url, parts, lambda: clerk.scalar("select count(*) from celeriac.queue") == 0, seconds=60)
     assert clerk.scalar("select count(*) from celeriac.task where ended_at is null") == 0
 
 
@@ -108,22 +82,3 @@ def test_a_batch_that_is_sent_twice_at_once_in_another_order_holds_both_times(
     assert [answer for answer in answers if isinstance(answer, Exception)] == []
     assert {answer.code for answer in answers} == {None}
     assert len(answers) == 2000
-
-
-def play(
-    engine: Engine,
-    part: Callable[[Clerk, random.Random, str], Any],
-    number: int,
-    ended: threading.Event,
-    faults: list[BaseException],
-) -> None:
-    chance = random.Random(number)
-    with engine.connect() as connection:
-        while not ended.is_set():
-            try:
-                part(Clerk(connection), chance, f"w{number}")
-            except Refused:
-                continue  # someone else was first, and the answer says so
-            except BaseException as fault:
-                faults.append(fault)
-                return

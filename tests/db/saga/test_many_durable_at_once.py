@@ -1,17 +1,14 @@
 """Durable tasks that record, wait, are decided about, canceled, lost and undone at once: nobody is stuck."""
 
 import random
-import threading
-from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Engine, Row
+from sqlalchemy import Row
 
-from app.dev.waiting import wait_until
 from db.call import json_list
-from db.engine import sync_engine
 from db.errors import Refused
 from tests.db.clerk import Clerk
+from tests.db.crowd import let_loose
 from tests.db.ledger import Ledger, step
 
 TASKS = 150
@@ -84,32 +81,11 @@ def sweep(clerk: Clerk, chance: random.Random, name: str) -> None:
 def test_no_deadlock_every_task_ends_and_nothing_registered_is_forgotten(clerk: Clerk, database_url: str) -> None:
     policy = {"backoff_first_ms": 0, "expirations": 3}
     clerk.enqueue_items([{"task_type": "mail", "retries": 2, "policy": policy}] * TASKS)
-    deadlocks = "select deadlocks from pg_stat_database where datname = current_database()"
-    before = clerk.scalar(deadlocks)
-    engine = sync_engine(database_url, pool_size=10)
-    ended = threading.Event()
-    faults: list[BaseException] = []
-    parts = [work] * 4 + [decide] * 2 + [cancel, sweep]
-    threads = [
-        threading.Thread(target=play, args=(engine, part, number, ended, faults)) for number, part in enumerate(parts)
-    ]
-    for thread in threads:
-        thread.start()
     open_work = """
         select count(*) from celeriac.task t where t.ended_at is null
          union all select count(*) from celeriac.incident i where i.resolved_at is null"""
-    try:
-        wait_until(
-            lambda: faults or not any(row["count"] for row in clerk.query(open_work)), seconds=90, what="all tasks' end"
-        )
-    finally:
-        ended.set()
-        for thread in threads:
-            thread.join()
-        engine.dispose()
-    assert faults == []
-    clerk.run("select pg_stat_force_next_flush()")
-    assert clerk.scalar(deadlocks) == before
+    parts = [work] * 4 + [decide] * 2 + [cancel, sweep]
+    let_loose(clerk, database_url, parts, lambda: not any(row["count"] for row in clerk.query(open_work)), seconds=90)
     for table in ("queue", "waiting", "wait"):
         assert clerk.scalar(f"select count(*) from celeriac.{table}") == 0, table
     ends = clerk.query("""
@@ -123,22 +99,3 @@ def test_no_deadlock_every_task_ends_and_nothing_registered_is_forgotten(clerk: 
     assert {end["cause"] for end in ends if end["state"] == "COMPLETED"} <= {None}
     assert sum(end["left_over"] for end in ends if end["state"] == "FAILED" or end["cause"]) == 0
     assert any(end["cause"] for end in ends)
-
-
-def play(
-    engine: Engine,
-    part: Callable[[Clerk, random.Random, str], Any],
-    number: int,
-    ended: threading.Event,
-    faults: list[BaseException],
-) -> None:
-    chance = random.Random(number)
-    with engine.connect() as connection:
-        while not ended.is_set():
-            try:
-                part(Clerk(connection), chance, f"w{number}")
-            except Refused:
-                continue  # someone else was first, and the answer says so
-            except BaseException as fault:
-                faults.append(fault)
-                return

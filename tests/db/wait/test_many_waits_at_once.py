@@ -1,23 +1,18 @@
 """Parents, children, signals, timers, cancels and sweeps on the same rows at once: no deadlock, and every task ends."""
 
 import random
-import threading
-from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Engine, Row
+from sqlalchemy import Row
 
-from app.dev.waiting import wait_until
 from db import call
-from db.engine import sync_engine
 from db.errors import Refused
 from tests.db.clerk import Clerk
+from tests.db.crowd import Part, let_loose
 from tests.db.waits import children, fire, for_signal, for_task, for_time, send, steps, suspend
 
 PARENTS = 150
 KEYS = 4
-
-Part = Callable[[Clerk, random.Random, str], Any]
 
 
 def some_signal(chance: random.Random, ordinal: int, branch: str = "") -> dict[str, Any]:
@@ -88,45 +83,10 @@ def be_canceler(clerk: Clerk, chance: random.Random, name: str) -> None:
 
 def test_no_deadlock_and_every_task_ends(clerk: Clerk, database_url: str) -> None:
     clerk.enqueue_items([{"task_type": "parent", "policy": {"expirations": 1000}}] * PARENTS)
-    deadlocks = "select deadlocks from pg_stat_database where datname = current_database()"
-    before = clerk.scalar(deadlocks)
     parts: list[Part] = [be_parent, be_parent, be_parent, be_child, be_child, be_child, be_sender, be_sender]
     parts += [be_chore, be_chore, be_canceler]
-    engine = sync_engine(database_url, pool_size=len(parts))
-    ended = threading.Event()
-    faults: list[BaseException] = []
-    threads = [
-        threading.Thread(target=play, args=(engine, part, number, ended, faults)) for number, part in enumerate(parts)
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        wait_until(
-            lambda: faults or clerk.scalar("select count(*) from celeriac.task where ended_at is null") == 0,
-            seconds=120,
-            what="the end of all tasks",
-        )
-    finally:
-        ended.set()
-        for thread in threads:
-            thread.join()
-        engine.dispose()
-    assert faults == []
-    clerk.run("select pg_stat_force_next_flush()")
-    assert clerk.scalar(deadlocks) == before
+    open_tasks = "select count(*) from celeriac.task where ended_at is null"
+    let_loose(clerk, database_url, parts, lambda: clerk.scalar(open_tasks) == 0, seconds=120)
     fire(clerk)
     for table in ("queue", "waiting", "wait", "follow_up"):
         assert clerk.scalar(f"select count(*) from celeriac.{table}") == 0, table
-
-
-def play(engine: Engine, part: Part, number: int, ended: threading.Event, faults: list[BaseException]) -> None:
-    chance = random.Random(number)
-    with engine.connect() as connection:
-        while not ended.is_set():
-            try:
-                part(Clerk(connection), chance, f"w{number}")
-            except Refused:
-                continue  # someone else was first, and the answer says so
-            except BaseException as fault:
-                faults.append(fault)
-                return
