@@ -431,3 +431,24 @@ def test_a_subprocess_is_left_with_the_variables_of_its_own_run() -> None:
     assert run.variables == {"n": 2, "out": 1}
     run = Instance(graph).start(n=1).complete("x").complete("x", v=7, n=3)
     assert run.variables == {"n": 3, "out": 7}
+
+
+def test_a_script_sets_a_variable_where_it_is_seen() -> None:
+    def counted(**inputs: object) -> Instance:
+        given = tuple(Assignment(name, value) for name, value in inputs.items())  # type: ignore[arg-type]
+        outputs = (Assignment("seen", Expression("n")),)
+        script = node("s", Kind.SCRIPT, script=Script(Expression("n + 1"), "n"), inputs=given, outputs=outputs)
+        return Instance(draw([start(), script, end()], "start s end")).start(n=1)
+
+    assert counted().variables == {"n": 2, "seen": 2}
+    assert counted(n=5).variables == {"n": 1, "seen": 6}
+
+
+def test_terminate_takes_a_running_throw_with_its_handlers() -> None:
+    nodes = [start(), node("f", AND), *tasks("a", "x"), node("throw", Kind.THROW, event=Event(EventKind.COMPENSATION))]
+    nodes += [node("undo", TASK, for_compensation=True), boundary("c", "a", EventKind.COMPENSATION, handler="undo")]
+    nodes += [end(event=Event(EventKind.TERMINATE))]
+    run = Instance(draw(nodes, "start f a throw", "f x end")).start().complete("a")
+    assert run.at == ["throw", "undo", "x"]
+    run.complete("x")
+    assert (run.status, run.state.tokens, run.state.runs, run.work) == (Status.COMPLETED, {}, {}, [])
