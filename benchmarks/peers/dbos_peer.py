@@ -3,7 +3,7 @@
 import sys
 import threading
 
-from dbos import DBOS
+from dbos import DBOS, DBOSClient
 
 verb, url, count, name, kind = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5]
 DBOS(
@@ -33,12 +33,15 @@ def steps(number: int) -> int:
     return add(add(add(number)))
 
 
-DBOS.launch()
-DBOS.register_queue("bench")
-if verb == "work":
-    threading.Event().wait()
 if verb == "enqueue":
-    queue = DBOS.retrieve_queue("bench")
+    # A client: a launched DBOS would begin to work on what it enqueues.
+    client = DBOSClient(system_database_url=url)
     for number in range(count):
-        queue.enqueue(steps if kind == "steps" else noop, number)
-DBOS.destroy()
+        client.enqueue({"queue_name": "bench", "workflow_name": kind}, number)
+    client.destroy()
+else:
+    DBOS.launch()
+    DBOS.register_queue("bench")
+    if verb == "work":
+        threading.Event().wait()
+    DBOS.destroy()
