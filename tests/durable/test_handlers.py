@@ -135,6 +135,20 @@ def test_declarations_that_cannot_work_are_refused_when_they_are_installed(carri
             carrier.install(declared)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"attempts": 0}, "attempts must be 1 or more, not 0"),
+        ({"first": -1}, "first must be 0 or more"),
+        ({"factor": 0.5}, "factor must be 1 or more"),
+        ({"cap": float("nan")}, "cap must be 0 or more"),
+    ],
+)
+def test_a_policy_that_could_not_be_is_refused_where_it_is_written(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        RetryPolicy(**wrong)
+
+
 def raises(error: BaseException) -> Callable[[], None]:
     def act() -> None:
         raise error

@@ -48,10 +48,15 @@ def test_a_second_install_into_one_app_is_refused() -> None:
         install(app, database_url=NOWHERE, tasks=[print_page])
 
 
+def test_a_slice_without_tasks_would_ring_for_ever_and_is_refused() -> None:
+    with pytest.raises(ValueError, match="slice_tasks"):
+        install(user_app(), database_url=NOWHERE, tasks=[print_page], slice_tasks=0)
+
+
 @pytest.mark.parametrize(
     ("tasks", "reason"),
     [
-        ([], "no tasks"),
+        ([], "tasks must name at least one"),
         ([declare(1), declare(1)], "twice"),
         ([declare(1, "one"), declare(2, "two")], "different queues"),
     ],

@@ -36,10 +36,12 @@ def install(
     of the pool for at most `slice_tasks` round trips (one task each; with batch=True many), and no task is begun after
     `slice_seconds`. `events=False` sends none to Flower even while it watches. `transactions` is where
     ctx.transaction() gets its sessions or connections (None: connections to `database_url`). Raises ValueError for
-    declarations that contradict each other and for a second install into the same app.
+    declarations that contradict each other, a slice without tasks, and a second install into the same app.
     """
     if hasattr(celery_app, FLEET):
         raise ValueError("durable tasks are installed in this app already; give all of them to one install")
+    if slice_tasks < 1:
+        raise ValueError(f"slice_tasks must be 1 or more, not {slice_tasks}")  # else rings would ring for ever
     fleet = Fleet(
         celery_app,
         database_url,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack
@@ -26,6 +27,7 @@ class RetryPolicy:
 
     `attempts` is how many may fail before it has FAILED. The pause after a failure is `first` seconds, times `factor`
     for each further one, and never more than `cap` seconds. What is an instance of `never` is not tried again.
+    Raises ValueError for what could not be.
     """
 
     attempts: int | None = None
@@ -33,6 +35,12 @@ class RetryPolicy:
     factor: float | None = None
     cap: float | None = None
     never: tuple[type[BaseException], ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, least in (("attempts", 1), ("first", 0), ("factor", 1), ("cap", 0)):
+            value = getattr(self, name)
+            if value is not None and not least <= value < math.inf:
+                raise ValueError(f"{name} must be {least} or more, not {value}")
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ class TaskEngine:
         if self._threads is not None:
             raise RuntimeError("the engine is running")
         if unknown := set(roles) - {"worker", "chores"}:
-            raise ValueError(f"there is no role {min(unknown)!r}")
+            raise ValueError(f"roles must be worker and chores, or one of them, not {min(unknown)!r}")
         self._threads = Threads(self._database, self._roster, self._source)
         if "worker" in roles:
             self._threads.work(concurrency)

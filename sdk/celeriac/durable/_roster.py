@@ -19,7 +19,7 @@ class Roster:
                 raise ValueError(f"version {task.version} of {task.task_type!r} is declared twice")
             self._tasks[task.task_type, task.version] = task
         if not self._tasks:
-            raise ValueError("there are no tasks to install")
+            raise ValueError("tasks must name at least one task")
         self.newest: Mapping[str, DurableTask] = {
             name: self._tasks[name, version] for name, version in sorted(self._tasks)
         }

@@ -139,7 +139,7 @@ class Runner:
         return send_signal(self._connection, topic, key, payload, **options).delivered
 
     def cancel(self, task_id: str, *, reason: str | None = None, compensate: bool = False) -> str:
-        """Cancel a task, and return its state: CANCELED, or READY when it is undone first."""
+        """Cancel a task, and return what follows: CANCELED, or UNDOING when it is undone first."""
         [row] = self._rows(_CANCEL, task_id=task_id, reason=reason, compensate=compensate)
         return str(row["state"])
 
