@@ -40,12 +40,16 @@ _GRAPH: Final = text("select d.graph from celeriac.definition_graphs d where d.d
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """What an advance came to: the status, the task types that have new work, and other instances to advance."""
+    """What an advance came to: the status, the task types that have new work, and other instances to advance.
+
+    `more`: it stopped at a commit point, and goes on in a transaction of its own.
+    """
 
     instance_id: str
     status: str
     task_types: frozenset[str] = frozenset()
     reached: tuple[str, ...] = ()
+    more: bool = False
 
 
 def advance(connection: Connection, instance_id: str, *, skip: bool = False) -> Advanced | None:
@@ -74,8 +78,10 @@ def advance(connection: Connection, instance_id: str, *, skip: bool = False) -> 
         done = _joined(done, applied, reached)
         if applied.status in (Status.COMPLETED, Status.FAILED_COMPENSATED, Status.CANCELED):
             return done
-        if decision.again or not (applied.facts or reached):
-            return done  # nothing more has happened, or what comes after a commit point is for another transaction
+        if decision.again:
+            return replace(done, more=True)
+        if not (applied.facts or reached):
+            return done  # nothing more has happened
     return done
 
 

@@ -10,15 +10,18 @@ from collections import Counter
 from datetime import datetime
 from typing import Final
 
+from app.engine import Advanced, next_start
 from app.engine import advance as advance_instance
-from app.engine import next_start
 from db import call
-from db.errors import Refused
+from db.errors import Refused, Unavailable
 from workers.chore import Counts, Tools
 from workers.deadline import deadline
 
 BATCH: Final = 100
 ROUNDS: Final = 100
+MOST_ASKED: Final = 10_000
+COMMIT_POINTS: Final = 20
+"""So many transactions an instance may go on for at once: others wait, too."""
 OLDER_THAN_MS: Final = 300
 """Whoever wrote a fact advances at once; it is ours when that has not happened by then."""
 
@@ -32,9 +35,10 @@ def advance(tools: Tools) -> Counts:
     counts["started"] = fire_starts(tools)
     failed: set[str] = set()
     for _ in tools.rounds(ROUNDS):
+        # Those that fail are the oldest before long: they must not fill the batch.
+        most = min(BATCH + len(failed), MOST_ASKED)
         due = [
-            str(row.instance_id)
-            for row in tools.rows("due_instances", older_than_ms=OLDER_THAN_MS, max_instances=BATCH)
+            str(row.instance_id) for row in tools.rows("due_instances", older_than_ms=OLDER_THAN_MS, max_instances=most)
         ]
         fresh = [instance for instance in due if instance not in failed]
         if not fresh:
@@ -48,19 +52,32 @@ def advance(tools: Tools) -> Counts:
 
 
 def advance_one(tools: Tools, instance: str) -> bool:
-    """One instance; False when it could not be advanced now (somebody is at it, or it fails)."""
+    """One instance, over its commit points; False when it did not move (somebody is at it, or it fails)."""
+    moved = False
+    for _ in range(COMMIT_POINTS):
+        done = _advance_once(tools, instance)
+        if done is None:
+            break
+        moved = True
+        tools.bell.ring(done.task_types)
+        if not done.more:
+            break
+    return moved
+
+
+def _advance_once(tools: Tools, instance: str) -> Advanced | None:
     try:
         with call.refusals(), tools.engine.connect() as connection, deadline(connection):
             transaction = connection.execution_options(isolation_level="READ COMMITTED").begin()
             with transaction:
-                done = advance_instance(connection, instance, skip=True)
+                return advance_instance(connection, instance, skip=True)
+    except Unavailable:
+        raise
     except Refused as refused:
         log.warning("instance %s: %s", instance, refused)
-        return False
-    if done is None:
-        return False
-    tools.bell.ring(done.task_types)
-    return True
+    except Exception:  # logged; one instance that cannot be advanced must not keep the others from it
+        log.exception("instance %s cannot be advanced", instance)
+    return None
 
 
 def fire_starts(tools: Tools) -> int:

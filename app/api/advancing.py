@@ -37,9 +37,9 @@ class Advancer:
             return
         stop_at = asyncio.get_running_loop().time() + ADVANCE_SECONDS
         while waiting and asyncio.get_running_loop().time() < stop_at:
-            waiting += await self._advance(waiting.pop(0))
+            waiting += await self._advance(waiting.pop(0), stop_at)
 
-    async def _advance(self, instance: str) -> list[str]:
+    async def _advance(self, instance: str, stop_at: float) -> list[str]:
         if instance in self._again:
             self._again[instance] = True
             return []
@@ -52,6 +52,9 @@ class Advancer:
                 if done is not None:
                     reached += done.reached
                     self._announcer.announce(done.task_types)
+                    # A model may go round by commit points for ever.
+                    if done.more and asyncio.get_running_loop().time() < stop_at:
+                        self._again[instance] = True
         except Exception:  # logged; the fact is there, and the chore tries again
             log.exception("instance %s is left to the chore", instance)
         finally:

@@ -96,6 +96,33 @@ async def test_a_task_without_an_instance_asks_for_no_advance(
     assert len(connections) == 1
 
 
+async def test_an_instance_goes_on_over_its_commit_points_without_the_chore(api: httpx.AsyncClient) -> None:
+    nodes = '<startEvent id="s"/>' + task("a", 'camunda:asyncAfter="true"') + task("b", 'camunda:asyncBefore="true"')
+    await deploy(api, model(nodes + '<endEvent id="e"/>' + flow("s", "a", "b", "e")))
+    instance = await start(api)
+    await complete(api, "a")
+    assert at(await look(api, instance)) == ["b"]
+    await complete(api, "b")
+    assert (await look(api, instance))["status"] == "COMPLETED"
+
+
+async def test_a_model_that_goes_round_for_ever_does_not_hold_a_request(
+    api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.api.advancing.ADVANCE_SECONDS", 0.2)
+    nodes = '<startEvent id="s"/><exclusiveGateway id="g"/>'
+    nodes += '<scriptTask id="x" scriptFormat="cel" camunda:asyncBefore="true"><script>1</script></scriptTask>'
+    deployed = await api.post(
+        "/v1/process-definitions",
+        content=model(nodes + flow("s", "g", "x", "g")),
+        headers={"Content-Type": "application/xml"},
+    )
+    if deployed.status_code == 422:
+        pytest.skip("the deploy check refuses the circle already")
+    instance = await start(api)
+    assert (await api.post(f"/v1/process-instances/{instance}/cancel")).json()["status"] == "CANCELED"
+
+
 @pytest.fixture
 def process(settings: Settings, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """An API that can be killed, and its address."""
