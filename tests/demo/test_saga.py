@@ -38,7 +38,7 @@ def history(steps: Iterable[str]) -> tuple[list[Effect], Evidence]:
     for place, step in enumerate(steps, 1):
         at += COOLING_OFF_SECONDS if step == CHARGE else 0.01
         effects.append(Effect(step, f"task-{place}", place, at))
-        completions[f"task-{place}"] = [Completion(place, Snapshot(place, place, frozenset()))]
+        completions[f"task-{place}"] = [Completion(place, Snapshot(place, place, frozenset()), at)]
     return effects, Evidence({}, completions, 0)
 
 
@@ -95,7 +95,7 @@ def test_of_two_steps_that_did_not_see_each_other_either_may_be_undone_first() -
 
 def test_a_step_that_did_not_see_the_end_of_the_one_before_is_out_of_order() -> None:
     effects, evidence = history(UNDONE)
-    blind = Completion(5, Snapshot(4, 5, frozenset({4})))
+    blind = Completion(5, Snapshot(4, 5, frozenset({4})), effects[4].at)
     found = judge(
         CustomerOrder("o", SHIP),
         effects,
@@ -112,8 +112,13 @@ def test_a_task_that_is_completed_twice_or_never_and_a_charge_that_does_not_wait
     open_still = {name: one for name, one in evidence.completions.items() if name != "task-4"}
     assert judge(order, effects, replace(evidence, completions=doubled), ["COMPLETED"]).fate is Fate.TWICE
     assert judge(order, effects, replace(evidence, completions=open_still), ["COMPLETED"]).fate is Fate.HALF
-    hasty = [replace(effect, at=0.0) for effect in effects]
-    assert "too early" in judge(order, hasty, evidence, ["COMPLETED"]).wrong
+    late = {**evidence.completions, "task-3": [replace(evidence.completions["task-3"][0], at=1000.0)]}
+    found = judge(order, effects, replace(evidence, completions=late), ["COMPLETED"])
+    assert found.wrong == "ship was done before charge was completed"
+    hasty = {name: [replace(done, at=0.0) for done in one] for name, one in evidence.completions.items()}
+    at_once = [replace(effect, at=0.0) for effect in effects]
+    found = judge(order, at_once, replace(evidence, completions=hasty), ["COMPLETED"])
+    assert "too early" in found.wrong
 
 
 @pytest.mark.parametrize("told", [[], ["ACTIVE"], ["FAILED_COMPENSATED"], ["COMPLETED", "COMPLETED"]])

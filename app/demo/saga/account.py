@@ -126,8 +126,12 @@ def out_of_order(effects: Sequence[Effect], evidence: Evidence) -> Iterator[str]
     undos = [effect.step for effect in effects if effect.step in UNDOES]
     together = set(STEPS[:2])
     for before, after in combinations((*steps, *undos), 2):
-        if {before, after} != together and not completed[before].came_before(completed[after]):
+        if {before, after} == together:
+            continue
+        if not completed[before].came_before(completed[after]):
             yield f"{after} was completed before {before} had been"
+        if times[after] < completed[before].at:
+            yield f"{after} was done before {before} was completed"
     for newer, older in pairwise(undos):
         if completed[UNDOES[newer]].came_before(completed[UNDOES[older]]):
             yield f"{newer} came before {older}, though what it undoes was done first"

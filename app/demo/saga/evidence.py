@@ -6,7 +6,8 @@ done twice, by whatever two tasks, is there twice.
 
 And one of order: a trigger of the demo's own writes down every completion, with its transaction and the snapshot that
 it saw. A completion that another one saw came before it. That needs no clock, and leaves open what was open: of two
-completions at the same time neither saw the other, and either may be undone first.
+completions at the same time neither saw the other, and either may be undone first. Times are compared only where an
+effect must follow a completion: all of this runs on one machine, by one clock.
 """
 
 from collections import defaultdict
@@ -51,10 +52,11 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Completion:
-    """A task became COMPLETED."""
+    """A task became COMPLETED; `at` is Unix time, from before the commit."""
 
     xid: int
     saw: Snapshot
+    at: float
 
     def came_before(self, other: "Completion") -> bool:
         return other.saw.saw(self.xid)
@@ -82,8 +84,11 @@ def gather(conn: "Connection", ledger: Path) -> Evidence:
     for order, *effect in rows:
         effects[order].append(Effect(*effect))
     completions: dict[str, list[Completion]] = defaultdict(list)
-    for task_id, xid, saw in conn.exec_driver_sql("select task_id::text, xid::text, saw::text from demo.completion"):
-        completions[task_id].append(Completion(int(xid), Snapshot.read(saw)))
+    rows = conn.exec_driver_sql(
+        "select task_id::text, xid::text, saw::text, extract(epoch from at)::float8 from demo.completion"
+    )
+    for task_id, xid, saw, at in rows:
+        completions[task_id].append(Completion(int(xid), Snapshot.read(saw), at))
     return Evidence(
         {order: sorted(done, key=lambda effect: effect.at) for order, done in effects.items()},
         completions,

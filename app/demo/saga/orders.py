@@ -58,7 +58,8 @@ create table demo.completion (
     task_id       uuid        not null,
     fencing_token bigint,
     xid           xid8        not null default pg_current_xact_id(),
-    saw           pg_snapshot not null
+    saw           pg_snapshot not null,
+    at            timestamptz not null default clock_timestamp()
 );
 
 create function demo.see_completion() returns trigger language plpgsql as $$
