@@ -107,6 +107,8 @@ async def test_an_idempotency_key_starts_one_instance(api: httpx.AsyncClient) ->
     first, again = [await api.post("/v1/process-instances", json=body) for _ in range(2)]
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json()["instance_id"] == again.json()["instance_id"]
+    other = await api.post("/v1/process-instances", json=body | {"business_key": "B-2"})
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_conflict")
 
 
 async def test_failures_business_errors_and_batches_advance_too(api: httpx.AsyncClient) -> None:

@@ -1,5 +1,6 @@
 -- start_instance: nothing -> ACTIVE: an instance with its first fact; the engine advances it, at once or later.
--- Refuses: not_found; invalid (a suspended definition, or one that only events begin). The same idempotency key of the same principal: the first instance.
+-- Refuses: not_found; invalid (a suspended definition, or one that only events begin). The same idempotency key of the
+-- same principal: the first instance; for another process or business key it is refused (idempotency_conflict).
 create or replace function celeriac.start_instance(
     definition_id uuid, variables jsonb default '{}', business_key text default null, node text default null,
     idempotency_key text default null, principal text default null)
@@ -12,6 +13,7 @@ declare
     me text := coalesce(start_instance.principal, session_user);
     fresh uuid := celeriac.uuid_v7(moment);
     deployed celeriac.definition;
+    first celeriac.instance;
 begin
     if start_instance.business_key is not null then
         perform celeriac.check_name(start_instance.business_key, 'business_key');
@@ -32,8 +34,15 @@ begin
     values (fresh, deployed.id, moment, start_instance.business_key, start_instance.idempotency_key, me)
         on conflict (principal, idempotency_key) where idempotency_key is not null do nothing;
     if not found then
-        return query select i.id, false from celeriac.instance i
-                      where i.principal = me and i.idempotency_key = start_instance.idempotency_key;
+        select i.* into first from celeriac.instance i
+         where i.principal = me and i.idempotency_key = start_instance.idempotency_key;
+        if first.business_key is distinct from start_instance.business_key
+           or not exists (select from celeriac.definition d where d.id = first.definition_id and d.key = deployed.key)
+        then
+            perform celeriac.refuse('idempotency_conflict', 'the key belongs to an instance of another process or business key',
+                'idempotency_key', jsonb_build_object('instance_id', first.id));
+        end if;
+        return query select first.id, false;
         return;
     end if;
     perform celeriac.tell_instance(fresh, 'started', null,
