@@ -12,11 +12,12 @@ Variables = dict[str, Any]
 
 
 class LeasedTask(BaseModel):
-    """A task under a lease; every write to it carries `fencing_token`."""
+    """A task under a lease; every write to it carries `fencing_token`. `process_instance` is `instance_id`."""
 
     task_id: UUID
     token_id: UUID | None
     instance_id: UUID | None
+    process_instance: UUID | None
     task_type: str
     version: int
     business_key: str | None

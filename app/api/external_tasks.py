@@ -227,7 +227,9 @@ _LEASED: Final = (
 
 
 def _leased(row: Any) -> dict[str, Any]:
-    return splice({name: getattr(row, name) for name in _LEASED}, ("variables",))
+    leased = {name: getattr(row, name) for name in _LEASED}
+    leased["process_instance"] = row.instance_id
+    return splice(leased, ("variables",))
 
 
 def _shown(row: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ _SCHEMES: Final = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key (clrc_…) or a JWT"},
     "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key (clrc_…)"},
 }
-_METHODS: Final = frozenset({"get", "put", "post", "delete"})
+_METHODS: Final = frozenset({"get", "put", "post", "patch", "delete"})
 
 
 def install(app: FastAPI) -> None:

@@ -60,6 +60,7 @@ async def test_an_instance_goes_from_one_worker_to_the_next_within_each_call(api
     fetched = await fetch(api, "a")
     stands = await look(api, instance)
     assert (fetched["instance_id"], fetched["token_id"]) == (instance, stands["tokens"][0]["token_id"])
+    assert fetched["process_instance"] == instance
     body = {"worker_id": "w", "fencing_token": fetched["fencing_token"], "variables": {"y": 2}}
     answered = await api.post(f"/v1/external-tasks/{fetched['task_id']}/complete", json=body)
     assert answered.json() == {"task_id": fetched["task_id"], "state": "COMPLETED"}
