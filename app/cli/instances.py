@@ -12,7 +12,7 @@ from app.cli.advancing import advance_now
 from app.cli.database import connection, select
 from app.cli.exits import ExitCode, Stop
 from app.cli.options import TIME_FORMATS, TIME_HELP, Json, Yes, in_utc, json_option
-from app.cli.output import agreed, decoded, document, facts, remark, table
+from app.cli.output import agreed, decoded, document, facts, paged, remark, table
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -64,17 +64,11 @@ def list_instances(
     )
     with connection() as conn:
         found = [_without_topics(dict(row)) for row in conn.execute(page).mappings()]
-    next_cursor = found[limit - 1]["instance_id"] if len(found) > limit else None
-    if as_json:
-        document({"instances": found[:limit], "next_cursor": next_cursor})
-        return
     columns = [
         "instance_id", "process_key", "process_version", "business_key", "status", "suspended", "incidents",
         "started_at", "ended_at",
     ]  # fmt: skip
-    table(columns, found[:limit], "no instance matches")
-    if next_cursor:
-        remark(f"more: --cursor {next_cursor}")
+    paged("instances", found, limit, columns, "no instance matches", as_json)
 
 
 @group.command("show")
@@ -130,13 +124,8 @@ def show_history(
             after=cursor,
             most=limit + 1,
         )
-    next_cursor = found[limit - 1]["number"] if len(found) > limit else None
-    if as_json:
-        document({"history": found[:limit], "next_cursor": next_cursor})
-        return
-    table(["at", "what", "node", "token", "worker_id", "task_id"], found[:limit], "nothing has happened")
-    if next_cursor:
-        remark(f"more: --cursor {next_cursor}")
+    columns = ["number", "at", "what", "node", "token", "worker_id", "task_id"]
+    paged("history", found, limit, columns, "nothing has happened", as_json)
 
 
 @group.command("cancel")

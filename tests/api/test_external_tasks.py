@@ -44,8 +44,8 @@ async def test_a_fetched_task_carries_all_that_a_worker_needs(api: httpx.AsyncCl
     await enqueue(api, variables={"to": "a@b"}, priority=3, business_key="order-1")
     task = (await fetch(api, lock_duration_ms=5000))[0]
     assert set(task) == {
-        "task_id", "token_id", "instance_id", "process_instance", "task_type", "version", "business_key", "variables", "fencing_token",
-        "lock_expires_at", "lock_duration_ms", "retries", "attempt", "priority", "created_at",
+        "task_id", "token_id", "instance_id", "process_instance", "task_type", "version", "business_key", "variables",
+        "fencing_token", "lock_expires_at", "lock_duration_ms", "retries", "attempt", "priority", "created_at",
     }  # fmt: skip
     assert task["variables"] == {"to": "a@b"}
     assert (task["lock_duration_ms"], task["retries"], task["attempt"]) == (5000, 3, 1)
