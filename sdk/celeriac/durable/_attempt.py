@@ -37,7 +37,7 @@ from celeriac.durable._unwinding import OtherCode, Suspended, Undecided
 from celeriac.errors import BpmnError, Fatal, Invalid, OutOfPlace, Retry, StepFailed, TooLarge
 from celeriac.values import Completion, Failure
 
-log = logging.getLogger("celeriac.fleet")
+log = logging.getLogger("celeriac.durable")
 
 T = TypeVar("T")
 

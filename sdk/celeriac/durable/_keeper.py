@@ -19,7 +19,7 @@ from celeriac.durable._authority import Authority
 from celeriac.durable._tally import SharedTally
 from celeriac.errors import Canceled, CeleriacError, Conflict, LeaseLost, NotFound
 
-log = logging.getLogger("celeriac.fleet")
+log = logging.getLogger("celeriac.durable")
 
 IDLE_SECONDS: Final = 60.0
 SOON: Final = 0.1

@@ -22,7 +22,7 @@ from celeriac.errors import Conflict, ConnectionFailed, IdempotencyConflict, Not
 if TYPE_CHECKING:
     from celeriac.durable._database import Database, Row
 
-log = logging.getLogger("celeriac.fleet")
+log = logging.getLogger("celeriac.durable")
 
 LONGEST_PAUSE_SECONDS: Final = 5.0
 PAGE_STEPS: Final = 1000

@@ -22,7 +22,7 @@ from celeriac.errors import (
 )
 from celeriac.values import Completion, Failure, Thrown
 
-log = logging.getLogger("celeriac.fleet")
+log = logging.getLogger("celeriac.durable")
 
 LONGEST_PAUSE_SECONDS: Final = 5.0
 
