@@ -10,7 +10,6 @@ from app.cli.exits import EXIT_CODES, ExitCode, Stop
 group = typer.Typer(invoke_without_command=True)
 
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the logs, the database and what else was made.")]
-Pause = Annotated[int, typer.Option(min=0, max=10_000, help="Slow every task down by this many milliseconds.")]
 Json = Annotated[bool, typer.Option("--json", help="One line of JSON on stdout, all else on stderr.")]
 
 
@@ -25,7 +24,9 @@ def demo(
         Path | None, typer.Option(help="Where the copy goes: a new or an empty folder; temporary if absent.")
     ] = None,
     files: Annotated[int | None, typer.Option(min=1, help="Copy only this many files.")] = None,
-    pause_ms: Pause = 0,
+    pause_ms: Annotated[
+        int, typer.Option(min=0, max=10_000, help="Slow every copy down by this many milliseconds.")
+    ] = 0,
     keep: Keep = False,
     as_json: Json = False,
 ) -> None:
@@ -51,7 +52,9 @@ def demo(
 def saga(
     orders: Annotated[int, typer.Option(min=1, max=10_000, help="Place this many orders.")] = 300,
     svg: Annotated[Path | None, typer.Option(help="Write pictures of the process into this folder.")] = None,
-    pause_ms: Pause = 20,
+    pause_ms: Annotated[
+        int, typer.Option(min=0, max=1000, help="Slow every task down by this many milliseconds.")
+    ] = 20,
     keep: Keep = False,
     as_json: Json = False,
 ) -> None:

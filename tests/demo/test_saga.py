@@ -15,17 +15,20 @@ from sqlalchemy import Connection, text
 from app.bpmn.reader import read
 from app.cli.main import run
 from app.demo.saga import run as saga
+from app.demo.saga import stage
 from app.demo.saga.account import Fate, Verdict, compare, judge
 from app.demo.saga.evidence import Completion, Effect, Evidence, Snapshot
 from app.demo.saga.orders import CHARGE, COOLING_OFF_SECONDS, MODEL, SHIP, CustomerOrder, made_up
 from app.demo.saga.outside import Ledger, read_ledger
 from app.demo.saga.stage import HERE, Places, stock_command
+from app.demo.saga.trouble import SagaTroublemaker
 from app.deployment import topics_of
 from app.dev.processes import console_command
 
 ORDERS = 30
 # Slow enough that the trouble meets workers in the middle of a task, quick enough for a test.
 PAUSE = "--pause-ms=100"
+SHELL_WORKER = ["/bin/sh", str(HERE / "stock.sh")]
 HAPPY = ("reserve", "check_credit", "charge", "ship")
 UNDONE = ("reserve", "check_credit", "charge", "refund", "void_credit", "release")
 
@@ -155,15 +158,25 @@ def test_the_model_has_no_fault_and_every_tenth_order_is_refused() -> None:
     assert refused == [("order-00010", SHIP), ("order-00020", CHARGE), ("order-00030", SHIP), ("order-00040", CHARGE)]
 
 
-def test_the_stock_worker_is_in_javascript_or_else_for_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = shutil.which("node")
-    if node is not None:
-        assert stock_command() == [node, str(HERE / "stock.mjs")]
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert stock_command() == ["/bin/sh", str(HERE / "stock.sh")]
-    subprocess.run(["/bin/sh", "-n", HERE / "stock.sh"], check=True)
+def executable(file: Path, says: str) -> None:
+    file.write_text(f"#!/bin/sh\necho {says}\n")
+    file.chmod(0o755)
 
 
+def test_the_stock_worker_is_in_javascript_or_else_for_the_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run(["demo", "saga", "--orders", "1"]) == 2
+    assert "needs Node" in capsys.readouterr().err
+    executable(tmp_path / "curl", "")
+    executable(tmp_path / "node", "v16.20.2")
+    assert stock_command() == SHELL_WORKER
+    executable(tmp_path / "node", "v20.1.0")
+    assert stock_command() == [str(tmp_path / "node"), str(HERE / "stock.mjs")]
+
+
+@pytest.mark.skipif(shutil.which("node") is None and shutil.which("curl") is None, reason="needs Node or curl")
 def test_orders_are_shipped_or_undone_and_the_account_holds(tmp_path: Path) -> None:
     pictures = tmp_path / "pictures"
     command = [console_command("celeriac"), "demo", "saga", f"--orders={ORDERS}", "--svg", pictures, PAUSE, "--json"]
@@ -194,6 +207,7 @@ def test_orders_are_shipped_or_undone_and_the_account_holds(tmp_path: Path) -> N
     assert "1 times done" in "".join(undone.getroot().itertext())
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the worker for the shell needs curl")
 def test_an_effect_that_is_missing_and_one_too_many_are_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -205,8 +219,9 @@ def test_an_effect_that_is_missing_and_one_too_many_are_exit_code_1(
         return compare(conn, orders, places)
 
     monkeypatch.setattr(saga, "compare", tampered)
-    monkeypatch.setattr(saga.SagaTroublemaker, "act", lambda self: self.say("no trouble"))
-    code = run(["demo", "saga", "--orders", "12"])
+    monkeypatch.setattr(SagaTroublemaker, "act", lambda self: self.say("no trouble"))
+    monkeypatch.setattr(stage, "stock_command", lambda: SHELL_WORKER)
+    code = run(["demo", "saga", "--orders", "10"])
     shown = capsys.readouterr().out
     assert code == 1
     assert "HALF         order-00001: charge was not done" in shown
@@ -217,6 +232,11 @@ def test_an_effect_that_is_missing_and_one_too_many_are_exit_code_1(
 def test_options_of_the_copy_job_in_front_of_saga_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["demo", "--files", "3", "saga"]) == 2
     assert "saga" in capsys.readouterr().err
+
+
+def test_nobody_waits_longer_than_a_lease(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", "saga", "--pause-ms", "5000"]) == 2
+    assert "--pause-ms" in capsys.readouterr().err
 
 
 def test_pictures_that_cannot_be_written_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,8 +49,10 @@ def run_saga(job: Job) -> bool:
     """Run it, print the account; True when every order was shipped or undone. Leaves nothing behind unless asked to."""
     with terminated_like_interrupted(), work_folder(job.keep) as work, display("shipped") as shown:
         album = Album(album_folder(job.svg))
-        orders = made_up(job.orders)
-        shown.say(f"starting Postgres, Valkey, API, beat, maintenance; {len(orders)} orders to place")
+        orders, language = made_up(job.orders), Path(stock_command()[0]).name
+        shown.say(
+            f"starting Postgres, Valkey, API, beat, maintenance; {len(orders)} orders, stock workers in {language}"
+        )
         with set_up(work, job.pause_ms, job.keep) as stage:
             began = time.monotonic()
             carry_out(stage, orders, album, shown)
@@ -67,8 +69,7 @@ def carry_out(stage: SagaStage, orders: Sequence[CustomerOrder], album: "Album",
     """Place the orders, let the workers work and the troublemaker make trouble until every order has ended."""
     with closing(Shop(stage.engine, stage.places.api_url, stage.shop_key, orders)) as shop:
         shop.deploy()
-        language = Path(stock_command()[0]).name
-        shown.say(f"the process is deployed; starting {len(stage.workers)} workers, two of them in {language}")
+        shown.say(f"the process is deployed; starting {len(stage.workers)} workers")
         for process in stage.workers.values():
             process.start()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import db.migrate
+from app.cli.exits import ExitCode, Stop
 from app.cli.keys import make_key
 from app.cli.up import create_database
 from app.demo.saga.fleet_post import TillPost
@@ -129,10 +130,12 @@ def stock(name: str, places: Places, key: str, pause_ms: int) -> Process:
 
 
 def stock_command() -> list[str]:
-    """Node where there is one, else the shell and curl."""
+    """Node where there is one, else the shell and curl. Raises Stop without both."""
     node = shutil.which("node") or shutil.which("nodejs")
     if node is not None and node_version(node) >= OLDEST_NODE:
         return [node, str(HERE / "stock.mjs")]
+    if shutil.which("curl") is None:
+        raise Stop(ExitCode.USAGE, f"a worker of the saga needs Node {OLDEST_NODE} or newer, or curl: neither is here")
     return ["/bin/sh", str(HERE / "stock.sh")]
 
 

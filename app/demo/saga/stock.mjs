@@ -1,7 +1,7 @@
 // An external worker in JavaScript, with nothing but Node (18 or newer): reserves stock and releases it again.
 //
-// All there is to the protocol: fetch and lock, act outside under the task's id, complete. What the lease is for the
-// server decides: a report that comes too late is refused with 409, and somebody else has the task.
+// All there is to the protocol: fetch and lock, extend the lease while at it, act outside under the task's id, complete. The
+// server decides whose the task is: a report that comes too late is refused with 409, and somebody else has it.
 
 import { appendFileSync } from "node:fs";
 
@@ -48,6 +48,15 @@ async function report(task, verb, body) {
   return { status: 0 };
 }
 
+// A lease says how soon others take over when this process dies, not how long the work may take.
+async function held(task, work) {
+  const body = { fencing_token: task.fencing_token, lock_duration_ms: LEASE_MS };
+  const extend = () => celeriac(`/v1/external-tasks/${task.task_id}/extend-lock`, body).catch(console.log);
+  const timer = setInterval(extend, LEASE_MS / 3);
+  await work();
+  clearInterval(timer);
+}
+
 async function act(task) {
   note("begun", task);
   const step = task.task_type.slice("order.".length);
@@ -79,7 +88,7 @@ async function work() {
       await sleep(500);
     }
     const failed = (task) => (error) => report(task, "fail", { error: String(error), retry_after_ms: 1000 });
-    await Promise.all(tasks.map((task) => act(task).catch(failed(task))));
+    await Promise.all(tasks.map((task) => held(task, () => act(task).catch(failed(task)))));
   }
 }
 
