@@ -35,10 +35,9 @@ def settle(board: Board) -> None:
     while True:
         while board.due:
             token = board.tokens.get(board.due.popleft())
-            if token is None or token.phase is not Phase.ENTERING or token.stuck:
-                continue
-            steps += 1
-            _enter(board, token, steps)
+            if token is not None:  # else it was taken away before its turn
+                steps += 1
+                _enter(board, token, steps)
         if not settle_inclusive(board):
             return
 

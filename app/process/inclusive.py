@@ -75,15 +75,14 @@ def _awaited(board: Board, node: str, scope: int, waiting: Sequence[Token]) -> l
     if all(flow.id in come for flow in board.graph.incoming(node)):
         return []
     ways = board.graph.ways_to(node)
-    here = {token.id for token in waiting}
 
     def is_awaited(token: Token) -> bool:
         if token.node == node:
-            return token.via not in come  # at a commit point before the gateway
+            return token.via not in come  # it waits itself, or at a commit point before the gateway
         by = ways.get(token.node)
         return by is not None and by.isdisjoint(come)
 
-    return [t for t in board.tokens_in(scope) if t.id not in here and t.undoes is None and is_awaited(t)]
+    return [token for token in board.tokens_in(scope) if is_awaited(token)]
 
 
 def _waiting_for_each_other(gatherings: Sequence[Gathering]) -> list[Gathering]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -12,7 +13,7 @@ from app.process.board import Evaluate, ModelError
 from app.process.decision import Action, Decision, DropTask, MakeTask, RaiseIncident
 from app.process.facts import Completed, Continued, Fact, Failed, Happened, Started, Stopped, Thrown
 from app.process.graph import Event, EventKind, Expression, Flow, Graph, Kind, Node, Work
-from app.process.state import State, Status, Token
+from app.process.state import INSTANCE, Phase, State, Status, Token
 
 PROCESS = "p"
 
@@ -88,6 +89,7 @@ class Instance:
     def _take(self, decision: Decision) -> None:
         self.state = decision.state
         self.actions += decision.actions
+        assert_whole(self.state)
 
     def start(self, **variables: Any) -> Instance:
         return self.tell(Started(variables))
@@ -150,6 +152,32 @@ class Instance:
         return next(scope.variables for scope in self.state.scopes.values() if scope.parent is None)
 
 
+def assert_whole(state: State) -> None:
+    """Nothing is lost, doubled or left over: whatever is named in a state is there, and counts are right."""
+    counts = Counter(token.scope for token in state.tokens.values())
+    assert all(scope.alive == counts[scope.id] for scope in state.scopes.values())
+    assert counts.keys() <= state.scopes.keys()
+    assert all(wait.token in state.tokens for wait in state.waits.values())
+    for scope in state.scopes.values():
+        assert scope.parent is None or scope.parent in state.scopes
+        if scope.parent is not None and not scope.ended and not state.ended:
+            host = state.tokens[scope.host or 0]
+            assert scope.alive > 0 or host.phase is Phase.LEAVING
+    for one in state.subscriptions.values():
+        assert one.scope in state.scopes
+        assert one.inner is None or one.inner in state.scopes
+    for token in state.tokens.values():
+        if token.undoes is not None:
+            assert state.subscriptions[token.undoes].used
+            assert token.run in state.runs
+    running = Counter(token.run for token in state.tokens.values() if token.undoes is not None)
+    for run in state.runs.values():
+        assert run.running == running[run.id]
+        assert run.id == INSTANCE or state.tokens[run.id].phase is Phase.STANDING
+        assert all(number in state.subscriptions for number in run.pending)
+        assert run.running or state.ended, "a run goes on or is over"
+
+
 def without_numbers(state: State) -> tuple[Any, ...]:
     """What two states have in common that came to the same by different ways."""
 
@@ -166,4 +194,15 @@ def without_numbers(state: State) -> tuple[Any, ...]:
     )
 
 
-__all__ = ["Instance", "boundary", "draw", "end", "evaluate", "node", "replace", "start", "without_numbers"]
+__all__ = [
+    "Instance",
+    "assert_whole",
+    "boundary",
+    "draw",
+    "end",
+    "evaluate",
+    "node",
+    "replace",
+    "start",
+    "without_numbers",
+]

@@ -452,3 +452,34 @@ def test_terminate_takes_a_running_throw_with_its_handlers() -> None:
     assert run.at == ["throw", "undo", "x"]
     run.complete("x")
     assert (run.status, run.state.tokens, run.state.runs, run.work) == (Status.COMPLETED, {}, {}, [])
+
+
+@pytest.mark.parametrize(
+    "priority, expected", [(5, 5), (None, None), (True, "incident"), ("5", "incident"), (1.5, "incident")]
+)
+def test_a_priority_is_a_whole_number(priority: object, expected: object) -> None:
+    from app.process.decision import MakeTask
+    from app.process.graph import Work
+
+    work = node("a", TASK, work=Work("t", Expression("p")))
+    run = Instance(draw([start(), work], "start a")).start(p=priority)
+    made = [action.priority for action in run.actions if isinstance(action, MakeTask)]
+    assert (made, run.incidents) == (([], [("a", "expression")]) if expected == "incident" else ([expected], []))
+
+
+def test_a_throw_asks_for_the_whole_state() -> None:
+    from dataclasses import replace
+
+    from app.process.state import NeedsMore
+
+    thrown = node("throw", Kind.THROW, event=Event(EventKind.COMPENSATION))
+    run = Instance(draw([start(), *tasks("a"), thrown], "start a throw")).start()
+    run.state = replace(run.state, whole=False)
+    with pytest.raises(NeedsMore):
+        run.complete("a")
+
+
+def test_a_token_that_is_taken_away_before_its_turn_does_nothing() -> None:
+    nodes = [start(), node("f", AND), end(event=Event(EventKind.TERMINATE)), *tasks("a", "b")]
+    run = Instance(draw(nodes, "start f end", "f a", "f b")).start()
+    assert (run.status, run.made) == (Status.COMPLETED, [])

@@ -169,3 +169,11 @@ def test_joins_of_two_runs_of_a_subprocess_are_apart() -> None:
     assert run.complete("a").complete("a").work == ["b", "b"]
     assert run.complete("b").work == ["b", "last"]
     assert run.complete("b").work == ["last", "last"]
+
+
+def test_a_join_that_waits_for_another_one_lets_that_go_first() -> None:
+    nodes = [start(), node("split", AND), *tasks("a", "b", "c"), node("late", OR), node("early", OR), *tasks("after")]
+    run = Instance(draw(nodes, "start split a late after", "split b early late", "split c early")).start()
+    assert run.complete("a").complete("b").complete("c").made[-1] == "after"
+    assert run.work == ["after"]
+    assert [action.node for action in run.actions if getattr(action, "what", "") == "left"][-2:] == ["early", "late"]
