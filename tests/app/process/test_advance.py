@@ -483,3 +483,12 @@ def test_a_token_that_is_taken_away_before_its_turn_does_nothing() -> None:
     nodes = [start(), node("f", AND), end(event=Event(EventKind.TERMINATE)), *tasks("a", "b")]
     run = Instance(draw(nodes, "start f end", "f a", "f b")).start()
     assert (run.status, run.made) == (Status.COMPLETED, [])
+
+
+def test_an_instance_starts_once() -> None:
+    from app.process.facts import Started
+
+    run = Instance(draw([start(), *tasks("a")], "start a")).start(x=1)
+    before = run.state
+    assert run.tell(Started({"x": 2})).state == before
+    assert run.made == ["a"]
