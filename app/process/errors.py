@@ -39,7 +39,7 @@ def throw(board: Board, token: Token, error: BusinessError) -> None:
     if caught_others:
         _refuse(board, token, f"no boundary event catches the error {error.code}")
         return
-    board.drop(token)
+    board.close_waits(token)
     board.consume(token)
 
 

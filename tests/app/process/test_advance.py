@@ -492,3 +492,12 @@ def test_an_instance_starts_once() -> None:
     before = run.state
     assert run.tell(Started({"x": 2})).state == before
     assert run.made == ["a"]
+
+
+def test_work_that_threw_what_nobody_catches_is_over_and_its_waits_are_closed() -> None:
+    from app.process.decision import DropTask
+
+    nodes = [start(), *tasks("a", "late"), boundary("t", "a", EventKind.TIMER, when="PT1H")]
+    run = Instance(draw(nodes, "start a", "t late")).start().throw("a", "X")
+    assert (run.status, run.state.waits) == (Status.COMPLETED, {})
+    assert not [action for action in run.actions if isinstance(action, DropTask)]
