@@ -501,3 +501,44 @@ def test_work_that_threw_what_nobody_catches_is_over_and_its_waits_are_closed() 
     run = Instance(draw(nodes, "start a", "t late")).start().throw("a", "X")
     assert (run.status, run.state.waits) == (Status.COMPLETED, {})
     assert not [action for action in run.actions if isinstance(action, DropTask)]
+
+
+@pytest.mark.parametrize("kind", ["completed", "failed", "thrown"])
+@pytest.mark.parametrize("place", ["join", "sub", "pause", "throw", "stuck", "gateway"])
+def test_facts_about_work_say_nothing_about_tokens_that_stand_on_none(kind: str, place: str) -> None:
+    from app.process.facts import Completed, Failed, Thrown
+
+    timer = Event(EventKind.TIMER, timer="duration", when="PT1H")
+    nodes = [start(), node("f", AND), node("join", AND), node("sub", SUB), start("sub", "s"), *tasks("x", scope="sub")]
+    nodes += [node("pause", Kind.CATCH, event=timer), *tasks("w", "a"), node("stuck", Kind.PASS), node("gateway", OR)]
+    nodes += [node("throw", Kind.THROW, event=Event(EventKind.COMPENSATION)), *tasks("undo", "z")]
+    nodes += [boundary("c", "a", EventKind.COMPENSATION, handler="undo")]
+    paths = (
+        "start f join z",
+        "f sub join",
+        "s x",
+        "f pause",
+        "f w throw",
+        "f a",
+        "f stuck z",
+        "f gateway z",
+        "w gateway",
+    )
+    conditions = {"stuck>z": "missing", "f>w": "True"}
+    graph = draw(
+        [one for one in nodes if one.id != "undo"] + [node("undo", TASK, for_compensation=True)],
+        *paths,
+        conditions=conditions,
+    )
+    run = Instance(graph).start().complete("a")
+    if place == "throw":
+        run.complete("w")
+    before, token = run.state, run.token(place).id
+    fact = {
+        "completed": Completed(token, {"v": 1}),
+        "failed": Failed(token, "m"),
+        "thrown": Thrown(token, "X", None, {"v": 1}),
+    }
+    actions = len(run.actions)
+    assert run.tell(fact[kind]).state == before
+    assert len(run.actions) == actions
