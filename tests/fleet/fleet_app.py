@@ -137,6 +137,13 @@ def hold_the_interpreter(seconds: float) -> None:
     ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
 
 
+@task("regret", lease=30, queue="fleet", retry=RetryPolicy(attempts=1))
+def regret(ctx: Context) -> None:
+    """Fails for good after a step that is to be undone."""
+    ctx.step("book", lambda: "seat 7", compensate=lambda: None)
+    raise Fatal("no train")
+
+
 @task("login", lease=30, queue="fleet")
 def login(ctx: Context) -> dict[str, str]:
     return {"user": "anna", "session_token": "s3cret-result"}
@@ -183,6 +190,7 @@ install(
         limited,
         endless,
         busy,
+        regret,
         login,
         versioned,
         *([only_new] if version > 1 else []),

@@ -96,6 +96,16 @@ def test_a_canceled_task_is_seen_as_revoked(
     wait_until(lambda: "task-revoked" in watcher.kinds(task_id), what="the event")
 
 
+def test_a_task_is_seen_as_failed_when_all_is_undone(
+    start_fleet: StartFleet, conn: Connection, database_url: str, watcher: Watcher
+) -> None:
+    start_fleet("threads", "--task-events")
+    [task_id] = enqueue(database_url, "regret", {})
+    wait_until(lambda: states(conn) == {"FAILED": 1}, what="the undo")
+    wait_until(lambda: "task-failed" in watcher.kinds(task_id), what="the event")
+    assert "task-waiting" not in watcher.kinds(task_id)
+
+
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_an_attempt_that_is_ended_by_force_is_seen_as_failed(
     pool: str, start_fleet: StartFleet, conn: Connection, database_url: str, watcher: Watcher

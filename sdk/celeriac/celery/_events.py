@@ -77,7 +77,9 @@ class Events:
             self._gather(node, "task-succeeded", task_id, result=result, runtime=_clock.now() - began_at)
         elif isinstance(outcome, Failure):
             self.failed(task_id, node, outcome.error, state)
-        elif isinstance(lease.ended, Canceled):
+        elif state == "FAILED":  # all is undone; why it had to be, the failure before it has said
+            self._gather(node, "task-failed", task_id)
+        elif state == "CANCELED" or isinstance(lease.ended, Canceled):
             self._gather(node, "task-revoked", task_id, terminated=True, signum=None, expired=False)
         elif lease.ended is None:
             self._gather(node, "task-waiting", task_id)

@@ -192,7 +192,8 @@ class SliceOfWork:
             self._tools.tally.count(leases_lost=1)
             return None
         began_at = self._tools.events.began(lease, self._node)
-        outcome = self._outcome(lease)
+        ledger = Ledger(self._tools.authority.database, self._worker_id, lease)
+        outcome = self._outcome(lease, ledger)
         if isinstance(outcome, Completion):
             return Unreported(lease, outcome, began_at)
         if outcome is not None and _is_told_to_end():
@@ -201,14 +202,13 @@ class SliceOfWork:
             raise SystemExit
         self._tools.keeper.drop([lease])
         if outcome is None:
-            self._tools.events.ended(lease, self._node, began_at, None, "")
+            self._tools.events.ended(lease, self._node, began_at, None, ledger.undone_as)
         else:
             self._report(lease, outcome, began_at)
         return None
 
-    def _outcome(self, lease: Lease) -> Completion | Failure | None:
+    def _outcome(self, lease: Lease, ledger: Ledger) -> Completion | Failure | None:
         task = self._tools.roster.task(lease.task.task_type, lease.task.version)
-        ledger = Ledger(self._tools.authority.database, self._worker_id, lease)
         watch = self._tools.limits.begin(lease, task, self._default)
         try:
             try:

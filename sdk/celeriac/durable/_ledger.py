@@ -127,6 +127,8 @@ class Ledger:
     """The authority's books as one attempt may use them. Made for each attempt; connects to nothing of its own."""
 
     def __init__(self, database: Database, worker_id: str, lease: Lease) -> None:
+        self.undone_as = ""
+        """The state in which this attempt has ended a task that was being undone."""
         self._database = database
         self._lease = lease
         self._who = {
@@ -218,7 +220,8 @@ class Ledger:
     def finish_undo(self) -> None:
         """All is undone: the task ends."""
         with _points("undo.finish", self._lease.task.task_type):
-            self._rows(_FINISH_UNDO)
+            [row] = self._rows(_FINISH_UNDO)
+            self.undone_as = row["state"]
 
     def _all_steps(self) -> list[Record]:
         records: list[Record] = []
