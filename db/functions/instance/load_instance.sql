@@ -8,6 +8,7 @@ set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off 
 declare
     held celeriac.instance;
     tokens integer[];
+    facts bigint[];
 begin
     if skip then
         select i.* into held from celeriac.instance i where i.id = load_instance.instance_id for update skip locked;
@@ -23,12 +24,15 @@ begin
         -- Told by a task that ended in the same moment: about nothing any more.
         delete from celeriac.fact f where f.instance_id = held.id;
     end if;
+    -- Facts are written without a lock on the instance: one that comes from here on is for the next load, since the tokens
+    -- that it is about are not looked for in this one.
+    facts := array(select f.id from celeriac.fact f where f.instance_id = held.id);
     if not whole then
         tokens := array(
-            select t.id from celeriac.fact f join celeriac.token t on t.uid = f.token_uid where f.instance_id = held.id
+            select t.id from celeriac.fact f join celeriac.token t on t.uid = f.token_uid where f.instance_id = held.id and f.id = any (facts)
              union
             select w.token from celeriac.fact f join celeriac.event_wait w on w.instance_id = held.id and w.id = f.wait_id
-             where f.instance_id = held.id
+             where f.instance_id = held.id and f.id = any (facts)
              union
             select s.host from celeriac.scope s where s.instance_id = held.id and s.host is not null and not s.ended
              union
@@ -46,5 +50,6 @@ begin
                    where w.instance_id = held.id and (whole or w.token = any (tokens))),
         'undos', (select coalesce(jsonb_agg(to_jsonb(u) - 'instance_id'), '[]') from celeriac.undo u where u.instance_id = held.id),
         'runs', (select coalesce(jsonb_agg(to_jsonb(r) - 'instance_id'), '[]') from celeriac.undo_run r where r.instance_id = held.id),
-        'facts', (select coalesce(jsonb_agg(to_jsonb(f) - 'instance_id' order by f.id), '[]') from celeriac.fact f where f.instance_id = held.id));
+        'facts', (select coalesce(jsonb_agg(to_jsonb(f) - 'instance_id' order by f.id), '[]') from celeriac.fact f
+                   where f.instance_id = held.id and f.id = any (facts)));
 end $$;
