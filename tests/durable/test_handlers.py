@@ -4,13 +4,14 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypedDict
 
 import psycopg
 import pytest
 from pydantic import BaseModel, Field, field_validator
 
-from celeriac import Context, Fatal, Invalid, Retry, RetryPolicy, task
+from celeriac import Context, Fatal, Invalid, Retry, RetryPolicy, _faults, task
 from tests.durable.carrier import Carrier
 
 Effect = Callable[..., str]
@@ -196,12 +197,18 @@ def test_a_task_results_in_an_object_or_nothing(carrier: Carrier) -> None:
     assert carrier.task(carrier.start(lists)).error == "the handler returned list; a result is an object or None"
 
 
-@pytest.mark.parametrize("where", ["handler", "step", "gather"])
-def test_the_child_of_a_fork_ends_where_the_handler_does(
-    carrier: Carrier, effect: Effect, effects: Effects, where: str
+@pytest.mark.parametrize("where", ["handler", "step", "operation", "transaction", "transact", "gather"])
+def test_the_child_of_a_fork_ends_where_the_users_code_does_and_says_nothing_to_postgres(
+    carrier: Carrier, effect: Effect, effects: Effects, where: str, tmp_path: Path
 ) -> None:
     here = os.getpid()
     children: list[int] = []
+    further = tmp_path / "further"
+
+    def come(name: str, subject: str) -> None:
+        if os.getpid() != here:
+            further.write_text(f"{name} {subject}")
+            os._exit(1)
 
     def fork() -> None:
         child = os.fork()
@@ -214,12 +221,21 @@ def test_the_child_of_a_fork_ends_where_the_handler_does(
             fork()
         elif where == "step":
             ctx.step("fork", fork)
+        elif where == "operation":
+            ctx.operation("fork", None, do=lambda plan: fork())
+        elif where == "transaction":
+            with ctx.transaction():
+                fork()
+        elif where == "transact":
+            ctx.transact("fork", lambda session: fork())
         else:
             ctx.gather(fork, lambda: None)
         ctx.step("effect", effect, "effect")
 
+    _faults.arm(come)
     task_id = carrier.start(forks)
     assert os.getpid() == here, "the child came through"
+    assert not further.exists(), further.read_text()
     statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
     assert statuses == [70]
     assert carrier.state(task_id) == "COMPLETED"

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -26,10 +25,11 @@ from celeriac.durable._async_context import AsyncContext
 from celeriac.durable._context import AnyContext, Context
 from celeriac.durable._declaration import DurableTask
 from celeriac.durable._failure import failure, thrown
+from celeriac.durable._fork import parent_only
 from celeriac.durable._form import PLAIN, Unreadable, read_input
 from celeriac.durable._gather import SWALLOWED
 from celeriac.durable._ledger import Ledger
-from celeriac.durable._replay import CHILD_OF_A_FORK, Branch, Replay
+from celeriac.durable._replay import Branch, Replay
 from celeriac.durable._score import Do, Score, aplay, play
 from celeriac.durable._transactions import Transactions
 from celeriac.durable._undo import Undos
@@ -47,19 +47,15 @@ def run(task: DurableTask, lease: Lease, ledger: Ledger, transactions: Transacti
 
     Raises nothing, whatever the handler does: SystemExit and the like end the attempt, not the worker.
     """
-    pid = os.getpid()
     subject = lease.task.task_type
-    try:
-        point("attempt.begin", subject)
-        outcome = _attempt(task, lease, ledger, transactions)
-        point("attempt.end", subject)
-        return outcome
-    except BaseException as error:  # noqa: BLE001
-        return _raised(task, lease, error)
-    finally:
-        if os.getpid() != pid:
-            # The handler has forked, and this is the child. All that the worker holds is its parent's.
-            os._exit(CHILD_OF_A_FORK)
+    with parent_only():
+        try:
+            point("attempt.begin", subject)
+            outcome = _attempt(task, lease, ledger, transactions)
+            point("attempt.end", subject)
+            return outcome
+        except BaseException as error:  # noqa: BLE001
+            return _raised(task, lease, error)
 
 
 def _attempt(

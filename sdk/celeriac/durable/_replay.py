@@ -17,14 +17,12 @@ from typing import Any, Final
 
 from celeriac._lease import Lease
 from celeriac.durable._failure import reason_of
+from celeriac.durable._fork import parent_only
 from celeriac.durable._form import NULL, Form
 from celeriac.durable._ledger import Ledger, Record
 from celeriac.durable._score import Ask, Score
 from celeriac.durable._unwinding import OtherCode, RecordEnds, Unwinding
 from celeriac.errors import Invalid, OutOfPlace, StepFailed
-
-CHILD_OF_A_FORK: Final = 70
-"""The status that the child of a handler's fork ends with, where the handler does."""
 
 UNDO: Final = "undo"
 LONGEST_NAME: Final = 255
@@ -109,11 +107,9 @@ class Replay:
         here = self._here()
         self._branches[here] = branch
         try:
-            yield branch
+            with parent_only():
+                yield branch
         finally:
-            # A fork's child must not come any further than this; nothing that its parent holds is its own.
-            if os.getpid() != self._pid:
-                os._exit(CHILD_OF_A_FORK)
             del self._branches[here]
 
     @contextmanager

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from celeriac._lease import Lease
+from celeriac.durable._fork import parent_only
 from celeriac.errors import OutOfPlace
 
 T = TypeVar("T")
@@ -51,7 +52,8 @@ class Do:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def perform(self) -> Any:
-        result = self.fn(*self.args, **self.kwargs)
+        with parent_only():
+            result = self.fn(*self.args, **self.kwargs)
         if inspect.iscoroutine(result):
             result.close()
             raise OutOfPlace(f"{_name(self.fn)} is a coroutine function; only an `async def` handler can await it")
@@ -59,16 +61,19 @@ class Do:
 
     async def aperform(self) -> Any:
         if inspect.iscoroutinefunction(self.fn):
-            return await self.fn(*self.args, **self.kwargs)
+            with parent_only():
+                return await self.fn(*self.args, **self.kwargs)
         result, error = await asyncio.to_thread(self._call)
         if error is not None:
             raise error
-        return await result if inspect.isawaitable(result) else result
+        with parent_only():
+            return await result if inspect.isawaitable(result) else result
 
     def _call(self) -> tuple[Any, BaseException | None]:
         """Its result or its error: as a value, since a StopIteration never comes out of a thread (before 3.12)."""
         try:
-            return self.fn(*self.args, **self.kwargs), None
+            with parent_only():
+                return self.fn(*self.args, **self.kwargs), None
         except BaseException as error:  # noqa: BLE001
             return None, error
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from celeriac._faults import point
 from celeriac.durable._failure import reason_of
+from celeriac.durable._fork import parent_only
 from celeriac.durable._form import NULL, returned_by
 from celeriac.durable._ledger import Record
 from celeriac.durable._replay import Place, Replay
@@ -36,7 +37,8 @@ def block(replay: Replay, transactions: Transactions, source: Any, name: str) ->
             try:
                 with transactions.open(source) as session, transaction(session, None):
                     began = True
-                    yield session
+                    with parent_only():
+                        yield session
             except Exception as error:  # noqa: BLE001
                 _pass_over(place, began, error)
             return
@@ -44,7 +46,8 @@ def block(replay: Replay, transactions: Transactions, source: Any, name: str) ->
         record = place.ended(NULL)
         with _failing(replay, name), transactions.open(source) as session:
             with transaction(session, lambda: _seal(replay, session, record)):
-                yield session
+                with parent_only():
+                    yield session
                 point("transaction.body.after", name)
             _committed(replay, record)
 
@@ -59,7 +62,8 @@ async def ablock(replay: Replay, transactions: Transactions, source: Any, name: 
             try:
                 async with transactions.aopen(source) as session, atransaction(session, None):
                     began = True
-                    yield session
+                    with parent_only():
+                        yield session
             except Exception as error:  # noqa: BLE001
                 _pass_over(place, began, error)
             return
@@ -68,7 +72,8 @@ async def ablock(replay: Replay, transactions: Transactions, source: Any, name: 
         with _failing(replay, name):
             async with transactions.aopen(source) as session:
                 async with atransaction(session, lambda: _aseal(replay, session, record)):
-                    yield session
+                    with parent_only():
+                        yield session
                     point("transaction.body.after", name)
                 _committed(replay, record)
 
@@ -117,7 +122,9 @@ async def acall(
         with _failing(replay, name):
             async with transactions.aopen(source) as session:
                 async with atransaction(session, lambda: _aseal(replay, session, record)):
-                    text = storable(place, form, await fn(session, *args, **kwargs))
+                    with parent_only():
+                        result = await fn(session, *args, **kwargs)
+                    text = storable(place, form, result)
                     record = place.ended(text)
                     point("transaction.body.after", name)
                 _committed(replay, record)
