@@ -32,7 +32,7 @@ from app.api.fields import (
 )
 from app.api.leases import announce_types_of
 from app.api.pages import SortedQuery, page_of
-from app.api.problems import BODY_REFUSALS, documented
+from app.api.problems import BODY_REFUSALS, Problem, documented
 from app.api.rights import demand, demand_types
 from app.api.sight import seen
 from db.call import Json
@@ -159,12 +159,29 @@ async def create_many(call: Call, body: TaskItems) -> Response:
 async def _enqueue(call: Call, items: list[TaskItem], field_of_types: str) -> list[dict[str, Any]]:
     demand(call.principal, "enqueue")
     demand_types(call.principal, {item.task_type for item in items}, field_of_types)
+    await _refuse_foreign_tokens(call, items)
     written = orjson.dumps([item.written() for item in items]).decode()
     rows = await call.parts.database.rows("enqueue_tasks", tasks=Json(written), **call.rights)
     call.parts.announcer.announce(row.task_type for row in rows if row.state == "READY" and row.created)
     return [
         {"task_id": row.task_id, "task_type": row.task_type, "state": row.state, "created": row.created} for row in rows
     ]
+
+
+async def _refuse_foreign_tokens(call: Call, items: list[TaskItem]) -> None:
+    """422 for a task that says it belongs to an instance: whoever completed it would move that instance."""
+    tokens = [item.token_id for item in items if item.token_id is not None]
+    instances = [item.instance_id for item in items if item.instance_id is not None]
+    if not tokens and not instances:
+        return
+    found = await call.parts.database.view(
+        "select 1 from celeriac.instance_tokens where token_id = any(cast(:tokens as uuid[]))"
+        " union all select 1 from celeriac.instances where instance_id = any(cast(:instances as uuid[])) limit 1",
+        tokens=tokens,
+        instances=instances,
+    )
+    if found:
+        raise Problem(422, "is of a process instance, which makes its tasks itself", field="instance_id")
 
 
 @router.post("/redrive", response_model=answers_of.RedrivenTasks, responses=_WRITE_REFUSALS)

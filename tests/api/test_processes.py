@@ -328,3 +328,20 @@ async def test_metrics_count_open_instances_and_incidents_without_a_task(api: ht
     await api.patch(f"/v1/process-instances/{instance}/variables", json={"variables": {"missing": 0}})
     await api.post(f"/v1/incidents/{incident['incident_id']}/resolve", json={"resolution": "retry"})
     assert (await look(api, instance))["status"] == "COMPLETED"
+
+
+async def test_nobody_makes_a_task_for_somebody_elses_token(api: httpx.AsyncClient, app: FastAPI, keys: Keys) -> None:
+    """Its completion would move the instance, past the worker that the model asks for."""
+    await deploy(api)
+    instance = await start(api)
+    token = (await look(api, instance))["tokens"][0]["token_id"]
+    async with client_of(app, keys.make("enqueue", "work", types=("mail",), name="mailer")) as mailer:
+        for ids in ({"token_id": token, "instance_id": instance}, {"token_id": token}, {"instance_id": instance}):
+            item = {"task_type": "mail"} | ids
+            assert (await mailer.post("/v1/tasks", json=item)).status_code == 422
+            assert (
+                await mailer.post("/v1/tasks/batch", json={"tasks": [{"task_type": "mail"}, item]})
+            ).status_code == 422
+        own = {"task_type": "mail", "token_id": "0198aaaa-0000-7000-8000-000000000000"}
+        assert (await mailer.post("/v1/tasks", json=own)).status_code == 201
+    assert at(await look(api, instance)) == ["a"]
