@@ -542,3 +542,17 @@ def test_facts_about_work_say_nothing_about_tokens_that_stand_on_none(kind: str,
     actions = len(run.actions)
     assert run.tell(fact[kind]).state == before
     assert len(run.actions) == actions
+
+
+@pytest.mark.parametrize("kind", ["completed", "failed", "thrown"])
+def test_work_that_is_done_and_stands_on_the_way_out_is_not_done_again(kind: str) -> None:
+    from app.process.facts import Completed, Failed, Thrown
+
+    work = node("a", TASK, outputs=(Assignment("o", Expression("missing")),))
+    run = Instance(draw([start(), work, end()], "start a end")).start().complete("a", v=1)
+    token, before = run.token("a").id, run.state
+    assert run.incidents == [("a", "expression")]
+    run.tell(
+        {"completed": Completed(token, {"v": 2}), "failed": Failed(token, "m"), "thrown": Thrown(token, "X")}[kind]
+    )
+    assert run.state == before

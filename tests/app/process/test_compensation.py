@@ -286,3 +286,13 @@ def test_stopping_without_undoing_takes_running_handlers_away_too() -> None:
     nodes = [start(), *undoable("a"), thrower(), end()]
     run = Instance(draw(nodes, "start a throw end")).start().complete("a").stop()
     assert (run.status, run.state.tokens, run.work, run.state.runs) == (Status.CANCELED, {}, [], {})
+
+
+def test_what_was_undone_inside_a_subprocess_is_not_undone_again_from_outside() -> None:
+    nodes = [start(), node("sub", SUB), thrower(), node("after", TASK), start("sub", "s")]
+    nodes += [*undoable("x", "sub"), thrower("inner", "sub"), *undoable("y", "sub")]
+    run = Instance(draw(nodes, "start sub throw after", "s x inner y")).start().complete("x").complete("undo_x")
+    run.complete("y")
+    assert run.work == ["undo_y"]
+    assert run.complete("undo_y").work == ["after"]
+    assert run.made.count("undo_x") == 1
