@@ -70,6 +70,6 @@ def send_signal(
     elif not row.created:
         remark(f"signal {row.signal_id} was sent before")
     elif row.delivered:
-        remark(f"signal {row.signal_id} woke {row.delivered} tasks")
+        remark(f"signal {row.signal_id} woke {row.delivered} task{'s' * (row.delivered > 1)}")
     else:
         remark(f"signal {row.signal_id} is kept: no task waits for it now")
