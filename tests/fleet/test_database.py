@@ -1,13 +1,16 @@
 """The connections of a fleet process."""
 
 import os
+import re
 
 import psycopg
 import pytest
 from sqlalchemy import Connection, text
 
+from celeriac.durable import _database
 from celeriac.durable._database import Database
 from celeriac.errors import ConnectionFailed, Invalid, UnexpectedAnswer
+from tests.workers.tcp_proxy import TcpProxy
 
 MINE = "select pg_backend_pid() as pid"
 
@@ -24,6 +27,19 @@ def test_a_connection_that_was_lost_while_idle_is_replaced_unnoticed(fleet_url_d
     conn.execute(text("select pg_terminate_backend(:pid, 5000)"), before)
     assert database.rows(MINE) != [before]
     database.close()
+
+
+def test_a_half_open_connection_is_given_up(fleet_url_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case B51: a proxy whose kernel still acknowledges, while nothing is passed on."""
+    monkeypatch.setattr(_database, "ANSWER_SECONDS", 0.5)
+    with TcpProxy(int(re.findall(r":(\d+)", fleet_url_db)[-1])) as proxy:
+        database = Database(re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{proxy.port}", fleet_url_db))
+        [before] = database.rows(MINE)
+        assert proxy.swallow() == 1
+        assert database.rows(MINE) != [before]
+        with database.borrow() as connection:  # what a handler sends may take as long as it likes
+            connection.execute("select pg_sleep(0.8)")
+        database.close()
 
 
 def test_a_refusal_is_raised_as_ours_and_keeps_the_connection(fleet_url_db: str) -> None:

@@ -8,7 +8,7 @@ the next call to a session that does not know them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, LiteralString
 
@@ -17,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
+from celeriac import _clock
 from celeriac._sqlstates import refusal_in
 from celeriac.errors import ConnectionFailed, UnexpectedAnswer
 
@@ -30,10 +31,37 @@ PARAMETERS: Final[dict[str, Any]] = {
     "application_name": "celeriac-fleet",
 }
 
+ANSWER_SECONDS: Final = 10.0
+"""How long a call may take. The settings above do not notice a peer whose kernel still acknowledges: a frozen proxy."""
+
 PREPARED_AFTER: Final = 2
 """Calls of a statement on a connection before it is prepared: most are made by the thousand."""
 
 Row = dict[str, Any]
+
+
+class Impatient(psycopg.Connection[Row]):
+    """A connection whose calls may have a deadline on this side of the socket. What a handler sends has none."""
+
+    answer_by: float | None = None
+
+    def wait(self, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
+        if self.answer_by is not None:
+            gen = _until(self.answer_by, gen)
+        return super().wait(gen, *args, **kwargs)
+
+
+def _until(deadline: float, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """`gen`, given up when it still waits at the deadline: psycopg wakes it some ten times a second."""
+    try:
+        waits_for = next(gen)
+        while True:
+            ready = yield waits_for
+            if not ready and _clock.now() > deadline:
+                raise psycopg.OperationalError("no answer from Postgres in time")
+            waits_for = gen.send(ready)
+    except StopIteration as end:
+        return end.value
 
 
 class Database:
@@ -87,9 +115,13 @@ class Database:
             self._idle.pop().connection.close()
 
     def _call(self, cursor: psycopg.Cursor[Row], statement: LiteralString, values: Mapping[str, Any]) -> list[Row]:
+        connection: Any = cursor.connection
+        connection.answer_by = _clock.now() + ANSWER_SECONDS
         try:
             rows = cursor.execute(statement, values).fetchall()
+            connection.answer_by = None
         except psycopg.Error as error:
+            connection.answer_by = None
             if refused := refusal_in(error):
                 self._idle.append(cursor)
                 raise refused from None
@@ -105,9 +137,11 @@ class Database:
 
     def _connect(self) -> psycopg.Cursor[Row]:
         try:
-            connection = psycopg.connect(self.conninfo, autocommit=True, prepare_threshold=None, row_factory=dict_row)
+            connection = Impatient.connect(self.conninfo, autocommit=True, prepare_threshold=None, row_factory=dict_row)
+            connection.answer_by = _clock.now() + ANSWER_SECONDS
             if _is_direct(connection):
                 connection.prepare_threshold = PREPARED_AFTER
+            connection.answer_by = None
             return connection.cursor()
         except psycopg.Error as error:
             raise ConnectionFailed(f"Postgres is not reached: {error}", sent=False) from error
