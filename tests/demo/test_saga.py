@@ -222,10 +222,11 @@ def test_an_effect_that_is_missing_and_one_too_many_are_exit_code_1(
     monkeypatch.setattr(SagaTroublemaker, "act", lambda self: self.say("no trouble"))
     monkeypatch.setattr(stage, "stock_command", lambda: SHELL_WORKER)
     code = run(["demo", "saga", "--orders", "10"])
-    shown = capsys.readouterr().out
-    assert code == 1
-    assert "HALF         order-00001: charge was not done" in shown
-    assert "TWICE        order-00010: refund was done 2 times" in shown
+    captured = capsys.readouterr()
+    shown, told = captured.out, captured.err + captured.out
+    assert code == 1, told
+    assert "HALF         order-00001: charge was not done" in shown, told
+    assert "TWICE        order-00010: refund was done 2 times" in shown, told
     assert "The promise does not hold." in shown
 
 
