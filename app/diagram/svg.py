@@ -55,6 +55,9 @@ def _drawn(graph: Graph, picture: Picture, marks: Marks) -> Iterator[str]:
         if flow.id in picture.lines:
             yield _line(picture.lines[flow.id])
     for node in graph.nodes.values():
+        if node.handler in picture.boxes and node.id in picture.boxes:
+            yield _association(picture.boxes[node.id], picture.boxes[node.handler])
+    for node in graph.nodes.values():
         if node.kind is not Kind.SUBPROCESS and node.id in picture.boxes:
             yield _node(node, picture.boxes[node.id])
     for name, box in picture.boxes.items():
@@ -124,6 +127,12 @@ def _badge(x: float, y: float, colour: str, count: int, what: str) -> str:
 def _line(points: Sequence[Point]) -> str:
     path = " ".join(f"{x:g},{y:g}" for x, y in points)
     return f'<polyline points="{path}" fill="none" stroke="{INK}" marker-end="url(#arrow)"/>'
+
+
+def _association(event: Box, handler: Box) -> str:
+    """From a compensation event to the activity that it starts: dotted, since no token flows along it."""
+    (x1, y1), (x2, y2) = event.centre, handler.centre
+    return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{INK}" stroke-dasharray="2 3"/>'
 
 
 def _group(node: Node, inside: str) -> str:

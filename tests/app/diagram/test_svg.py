@@ -65,9 +65,24 @@ def test_the_svg_is_well_formed_shows_the_marks_and_runs_nothing() -> None:
     text = rendered(graph, laid_out(graph), Marks(tokens={"t": 3}, passed={"s": 7}, incidents={"t": 1}))
     root = ElementTree.fromstring(text)
     assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {
-        *("svg", "title", "defs", "marker", "path", "g", "rect", "circle", "polygon", "polyline", "text"),
+        *("svg", "title", "defs", "marker", "path", "g", "rect", "circle", "polygon", "polyline", "line", "text"),
     }
     assert {g.get("data-node") for g in root.iter(f"{SVG}g")} >= graph.nodes.keys()
     titles = [title.text for title in root.iter(f"{SVG}title")]
     assert {"3 tokens here", "7 times done", "1 incidents"} <= set(titles)
     assert "<script" not in text
+
+
+def test_a_handler_hangs_on_its_event() -> None:
+    body = (
+        '<process id="p" isExecutable="true"><startEvent id="s"/><task id="a"/><endEvent id="e"/>'
+        '<task id="undo" isForCompensation="true"/>'
+        '<boundaryEvent id="b" attachedToRef="a"><compensateEventDefinition/></boundaryEvent>'
+        '<association id="x" sourceRef="b" targetRef="undo"/>'
+        '<sequenceFlow id="f" sourceRef="s" targetRef="a"/><sequenceFlow id="g" sourceRef="a" targetRef="e"/></process>'
+    )
+    graph = graph_of(f"{HEAD}{body}</definitions>")
+    picture = laid_out(graph)
+    (line,) = ElementTree.fromstring(rendered(graph, picture)).iter(f"{SVG}line")
+    x, y = picture.boxes["undo"].centre
+    assert (float(line.get("x2", "")), float(line.get("y2", ""))) == (x, y)
