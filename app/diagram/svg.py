@@ -55,7 +55,7 @@ def _drawn(graph: Graph, picture: Picture, marks: Marks) -> Iterator[str]:
         if flow.id in picture.lines:
             yield _line(picture.lines[flow.id])
     for node in graph.nodes.values():
-        if node.handler in picture.boxes and node.id in picture.boxes:
+        if node.handler is not None and {node.id, node.handler} <= picture.boxes.keys():
             yield _association(picture.boxes[node.id], picture.boxes[node.handler])
     for node in graph.nodes.values():
         if node.kind is not Kind.SUBPROCESS and node.id in picture.boxes:

@@ -1,6 +1,5 @@
 """release_leases: a worker that must stop at once gives back all that it holds, in one call."""
 
-
 from db.errors import Invalid
 from tests.clock import Clock
 from tests.db.clerk import Clerk
