@@ -341,11 +341,12 @@ class Board:
         self.go_on_undoing(run.id)
 
     def _undone(self, number: int) -> None:
-        thrower = self.tokens.get(number)
-        if thrower is None:
+        if number == INSTANCE:
             self.status = self.outcome or Status.FAILED_COMPENSATED
-        else:
-            self.leave(thrower)
+            return
+        if number not in self.tokens:
+            self.demand_all()  # a token that throws is in no part that is about its handlers alone
+        self.leave(self.tokens[number])
 
     def claimed(self) -> set[int]:
         """The subscriptions that a run under way will come to."""

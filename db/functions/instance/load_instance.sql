@@ -1,6 +1,6 @@
 -- load_instance: what an advance needs of an instance, locked until the transaction ends: where it stands, its variables, and the
--- facts that are not worked in yet. Of its tokens those that the facts are about, those that wait for others, and those on
--- subprocesses, unless it is to be the `whole`. `skip`: null at once when somebody else is advancing it.
+-- facts that are not worked in yet. Of its tokens those that the facts are about, those that wait for others or have thrown
+-- a compensation, and those on subprocesses, unless it is to be the `whole`. `skip`: null at once when somebody else is advancing it.
 create or replace function celeriac.load_instance(instance_id uuid, skip boolean default false, whole boolean default false) returns jsonb
 language plpgsql security definer set search_path = celeriac, pg_temp
 set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
@@ -35,6 +35,8 @@ begin
              where f.instance_id = held.id and f.id = any (facts)
              union
             select s.host from celeriac.scope s where s.instance_id = held.id and s.host is not null and not s.ended
+             union
+            select r.id from celeriac.undo_run r where r.instance_id = held.id
              union
             select t.id from celeriac.token t where t.instance_id = held.id and t.phase = 'JOINING');
     end if;

@@ -191,6 +191,30 @@ ORDER = model(
 )
 
 
+@pytest.mark.parametrize("last", ["end", "throw"])
+def test_a_compensation_that_the_model_throws_ends_with_the_way_on(desk: Desk, last: str) -> None:
+    thrower = {
+        "throw": '<intermediateThrowEvent id="t"><compensateEventDefinition/></intermediateThrowEvent>'
+        + task("after")
+        + '<endEvent id="e"/>'
+        + flow("t", "after", "e"),
+        "end": '<endEvent id="t"><compensateEventDefinition/></endEvent>',
+    }
+    start = '<startEvent id="s"/>' + undoable("a") + undoable("b")
+    desk.deploy(model(start + thrower[last] + flow("s", "a", "b", "t")))
+    instance = desk.start()
+    desk.complete("a")
+    desk.complete("b")
+    assert desk.ready() == ["undo_b"]
+    desk.complete("undo_b")
+    assert (desk.ready(), desk.status(instance)) == (["undo_a"], "ACTIVE")
+    desk.complete("undo_a")
+    if last == "throw":
+        assert (desk.at(instance), desk.status(instance)) == (["after"], "ACTIVE")
+        desk.complete("after")
+    assert (desk.ready(), desk.at(instance), desk.status(instance)) == ([], [], "COMPLETED")
+
+
 def test_a_task_that_fails_for_good_undoes_what_was_done_newest_first(desk: Desk) -> None:
     desk.deploy(ORDER)
     instance = desk.start()
