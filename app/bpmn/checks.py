@@ -205,8 +205,9 @@ def _unreachable(graph: Graph) -> Told:
         ahead.extend(boundary.id for boundary in graph.boundaries(node.id))
         if node.link is not None:
             ahead.append(node.link)
+    begun = {node.scope for node in graph.nodes.values() if node.kind is Kind.START}
     for node in graph.nodes.values():
-        if node.id not in reached and graph.starts(node.scope):
+        if node.id not in reached and node.scope in begun:
             yield node.id, "no token can ever come here"
 
 

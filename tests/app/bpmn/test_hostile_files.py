@@ -173,3 +173,10 @@ def test_names_of_elements_and_values_do_not_reach_a_shell_or_a_page_unmarked() 
     (error,) = read(content).report.errors
     assert "\n" not in str(error)
     assert len(str(error)) < 500
+
+
+@pytest.mark.timeout(30)
+def test_a_file_full_of_nodes_that_nobody_reaches_is_told_of_soon() -> None:
+    tasks = "".join(f'<bpmn:task id="t{number}"/>' for number in range(40_000))
+    found = read(process(f'<bpmn:startEvent id="s"/>{tasks}')).report.findings
+    assert sum(finding.message == "no token can ever come here" for finding in found) == 40_000
