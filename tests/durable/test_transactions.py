@@ -1,5 +1,6 @@
 """The user's writes, the proof that the lease holds, and the record of the step: one commit."""
 
+import asyncio
 import re
 import subprocess
 import sys
@@ -195,6 +196,83 @@ def test_nor_does_one_that_is_ended_by_a_statement(carrier: Carrier, assets: Ass
     task_id = carrier.start(order)
     assert "was ended inside of its block" in carrier.task(task_id).error
     assert carrier.steps(task_id) == []
+
+
+@pytest.mark.parametrize("then", ["nothing", "write", "error"])
+def test_what_a_raw_commit_has_saved_is_never_written_again(
+    carrier: Carrier, source: Any, assets: Assets, then: str
+) -> None:
+    @task("order", retry=RetryPolicy(attempts=3, first=0))
+    def order(ctx: Context) -> None:
+        with ctx.transaction(source) as session:
+            raw = isinstance(session, psycopg.Connection)
+            insert(session, f"row {len(assets())}")
+            session.execute("commit" if raw else text("commit"))
+            if then == "nothing":
+                return
+            if raw:
+                session.execute("begin")
+            insert(session, f"more {len(assets())}")
+            if then == "error":
+                raise ZeroDivisionError
+
+    task_id = carrier.start(order)
+    carrier.run()
+    assert carrier.state(task_id) == "FAILED"
+    assert "was ended inside of its block by a statement" in carrier.task(task_id).error
+    assert (assets(), carrier.steps(task_id)) == (["row 0"], [])
+
+
+@pytest.mark.parametrize("then", ["nothing", "error"])
+@pytest.mark.parametrize("kind", ["session", "connection", "psycopg"])
+async def test_what_a_raw_commit_has_saved_is_never_written_again_by_async_handlers(
+    carrier: Carrier, fleet_url_db: str, assets: Assets, kind: str, then: str
+) -> None:
+    aengine = create_async_engine(fleet_url_db.replace("postgresql://", "postgresql+psycopg://"), poolclass=NullPool)
+    sources: dict[str, Any] = {"session": async_sessionmaker(aengine), "connection": aengine, "psycopg": None}
+
+    @task("order", retry=RetryPolicy(attempts=3, first=0))
+    async def order(ctx: AsyncContext) -> None:
+        async with ctx.transaction(sources[kind]) as session:
+            written: list[Any] = [f"insert into asset values ('row {len(assets())}')", "commit"]
+            if kind == "psycopg":
+                written.append("begin")
+            for statement in written:
+                await session.execute(statement if kind == "psycopg" else text(statement))
+            if then == "error":
+                raise ZeroDivisionError
+
+    task_id = await asyncio.to_thread(carrier.start, order)
+    assert carrier.state(task_id) == "FAILED"
+    assert "was ended inside of its block by a statement" in carrier.task(task_id).error
+    assert (assets(), carrier.steps(task_id)) == (["row 0"], [])
+
+
+def test_an_engine_that_commits_each_statement_is_no_source(carrier: Carrier, engine: Engine, assets: Assets) -> None:
+    @task("order", retry=RetryPolicy(attempts=3, first=0))
+    def order(ctx: Context) -> None:
+        with ctx.transaction(engine.execution_options(isolation_level="AUTOCOMMIT")) as connection:
+            insert(connection, f"row {len(assets())}")
+
+    task_id = carrier.start(order)
+    assert "autocommit" in carrier.task(task_id).error
+    assert (assets(), carrier.steps(task_id)) == (["row 0"], [])
+
+
+def test_the_block_may_choose_its_isolation_level(carrier: Carrier, engine: Engine, assets: Assets) -> None:
+    @task("order", retry=ONCE)
+    def order(ctx: Context) -> None:
+        with ctx.transaction() as connection:
+            connection.execute("set transaction isolation level serializable")
+            insert(connection, "a")
+        with ctx.transaction(sessionmaker(engine)) as session:
+            session.connection(execution_options={"isolation_level": "SERIALIZABLE"})
+            levels.append(session.execute(text("show transaction_isolation")).scalar_one())
+
+    levels: list[str] = []
+    task_id = carrier.start(order)
+    assert carrier.state(task_id) == "COMPLETED"
+    assert (assets(), levels) == (["a"], ["serializable"])
 
 
 def test_savepoints_are_the_users_own_business(carrier: Carrier, engine: Engine, assets: Assets) -> None:

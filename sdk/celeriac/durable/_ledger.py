@@ -11,13 +11,14 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, LiteralString
+from typing import TYPE_CHECKING, Any, Final, LiteralString, NoReturn
 
 from celeriac import _callers_connection, _clock, _json
 from celeriac._backoff import Backoff
 from celeriac._faults import point
 from celeriac._lease import Lease
-from celeriac.errors import Conflict, ConnectionFailed, IdempotencyConflict, NotFound, OutOfPlace
+from celeriac.durable._transactions import ENDED_BY_STATEMENT, OURS
+from celeriac.errors import Conflict, ConnectionFailed, Fatal, IdempotencyConflict, NotFound, OutOfPlace
 
 if TYPE_CHECKING:
     from celeriac.durable._database import Database, Row
@@ -68,10 +69,11 @@ _SETTLE_COMPENSATION: Final = """
 _FINISH_UNDO: Final = (
     "select state from celeriac.finish_undo(cast(%(task_id)s as uuid), %(worker_id)s, %(fencing_token)s)"
 )
-# The only one that a user's own transaction makes, too.
-_RECORD: Final = """
-    select recorded from celeriac.record_steps(
-        cast({task_id} as uuid), {worker_id}, cast({fencing_token} as bigint), cast({steps} as jsonb))"""
+# The only one that a user's own transaction makes, too. In a transaction other than the block's it records nothing.
+_RECORD: Final = f"""
+    select (select recorded from celeriac.record_steps(
+        cast({{task_id}} as uuid), {{worker_id}}, cast({{fencing_token}} as bigint), cast({{steps}} as jsonb)))
+     where {OURS}"""  # noqa: S608
 _RECORD_HERE: Final[LiteralString] = """
     select recorded from celeriac.record_steps(
         cast(%(task_id)s as uuid), %(worker_id)s, %(fencing_token)s, cast(%(steps)s as jsonb))"""
@@ -148,20 +150,27 @@ class Ledger:
             self._rows(_RECORD_HERE, steps=f"[{record.to_json()}]")
 
     def record_on(self, connection: Any, record: Record) -> None:
-        """Write down one step in the user's own transaction; refused, as ever, when the lease is not held."""
+        """Write down one step in the user's own transaction; refused, as ever, when the lease is not held.
+
+        Raises Fatal when it is no longer the transaction in which the block began.
+        """
         with _points("transaction.record", record.name):
             try:
-                _callers_connection.rows(connection, _RECORD, self._recording(record))
+                recorded = _callers_connection.rows(connection, _RECORD, self._recording(record))
             except (Conflict, NotFound) as reason:
                 self._blame(reason)
+            if not recorded:
+                raise Fatal(ENDED_BY_STATEMENT)
 
     async def arecord_on(self, connection: Any, record: Record) -> None:
         """`record_on` for a connection that is awaited."""
         with _points("transaction.record", record.name):
             try:
-                await _callers_connection.arows(connection, _RECORD, self._recording(record))
+                recorded = await _callers_connection.arows(connection, _RECORD, self._recording(record))
             except (Conflict, NotFound) as reason:
                 await asyncio.to_thread(self._blame, reason)
+            if not recorded:
+                raise Fatal(ENDED_BY_STATEMENT)
 
     def register_compensation(self, branch: str, ordinal: int, name: str) -> None:
         """Write down that this call must be undone if the task fails for good; before the call begins."""
@@ -250,7 +259,7 @@ class Ledger:
                 self._lease.end(reason)
             raise
 
-    def _blame(self, reason: Conflict | NotFound) -> None:
+    def _blame(self, reason: Conflict | NotFound) -> NoReturn:
         """Raise why a user's transaction was refused: the lease is lost, or that connection is another user's."""
         self._rows(_READ_STEPS, after_branch=None, after_ordinal=None, max_steps=1, max_bytes=1)
         raise OutOfPlace(

@@ -13,13 +13,24 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from celeriac.errors import OutOfPlace
+from celeriac import _callers_connection
+from celeriac.errors import Fatal, OutOfPlace
 
 if TYPE_CHECKING:
     from celeriac.durable._database import Database
 
 ENDED_INSIDE: Final = "the transaction was ended inside of its block; ctx.transaction() commits it, with its record"
+ENDED_BY_STATEMENT: Final = (
+    "the transaction was ended inside of its block by a statement (commit, rollback, autocommit): what was written"
+    " before may be saved without its record, so this is not tried again; ctx.transaction() commits it, with its record"
+)
 IN_USE: Final = "the session or connection is in a transaction already; give one that is in none"
+
+# A setting that ends with the transaction in which it was made. Setting it takes no snapshot, as a query would: the
+# block may still begin with `set transaction isolation level`.
+OURS: Final = "current_setting('celeriac.transaction', true) = 'open'"
+_MARK: Final = "set local celeriac.transaction = 'open'"
+_ASK: Final = f"select 1 where {OURS}"
 
 
 class Transactions:
@@ -101,21 +112,39 @@ class Transactions:
 
 @contextmanager
 def transaction(session: Any, seal: Callable[[], None] | None) -> Iterator[None]:
-    """One transaction: the block's writes and then those of `seal`; without a seal it is rolled back."""
+    """One transaction: the block's writes and then those of `seal`; without a seal it is rolled back.
+
+    Raises Fatal when it was ended by a statement: what it had written may have been committed.
+    """
     if _is_psycopg(session):
         _check_idle(session)
         with session.transaction(force_rollback=seal is None):
-            yield
-            if seal is not None:
-                _check_open(session)
-                seal()
+            if seal is None:
+                yield
+                return
+            session.cursor().execute(_MARK)
+            try:
+                yield
+            except Exception as error:
+                if _is_at_end(session) or (_can_be_asked(session) and not _is_ours(session)):
+                    raise Fatal(ENDED_BY_STATEMENT) from error
+                raise
+            _check_open(session)
+            seal()
         return
     if session.in_transaction():
         raise OutOfPlace(IN_USE)
     begun = session.begin()
     try:
-        with _nobody_commits(session):
-            yield
+        with _nobody_commits(session), _marking(session, seal is not None) as marked:
+            if marked:
+                session.exec_driver_sql(_MARK)
+            try:
+                yield
+            except Exception as error:
+                if marked and session.get_transaction() is begun and begun.is_active and not _is_ours(session):
+                    raise Fatal(ENDED_BY_STATEMENT) from error
+                raise
             if seal is not None:
                 if hasattr(session, "flush"):
                     session.flush()
@@ -134,17 +163,34 @@ async def atransaction(session: Any, seal: Callable[[], Awaitable[None]] | None)
     if _is_psycopg(session):
         _check_idle(session)
         async with session.transaction(force_rollback=seal is None):
-            yield
-            if seal is not None:
-                _check_open(session)
-                await seal()
+            if seal is None:
+                yield
+                return
+            await session.cursor().execute(_MARK)
+            try:
+                yield
+            except Exception as error:
+                if _is_at_end(session) or (_can_be_asked(session) and not await _ais_ours(session)):
+                    raise Fatal(ENDED_BY_STATEMENT) from error
+                raise
+            _check_open(session)
+            await seal()
         return
     if session.in_transaction():
         raise OutOfPlace(IN_USE)
     begun = await session.begin()
     try:
-        with _nobody_commits(_blocking(session)):
-            yield
+        blocking = _blocking(session)
+        root = blocking.get_transaction()
+        with _nobody_commits(blocking), _marking(blocking, seal is not None) as marked:
+            if marked:
+                await session.exec_driver_sql(_MARK)
+            try:
+                yield
+            except Exception as error:
+                if marked and blocking.get_transaction() is root and begun.is_active and not await _ais_ours(session):
+                    raise Fatal(ENDED_BY_STATEMENT) from error
+                raise
             if seal is not None:
                 if hasattr(session, "flush"):
                     await session.flush()
@@ -155,6 +201,31 @@ async def atransaction(session: Any, seal: Callable[[], Awaitable[None]] | None)
     except BaseException:
         await session.rollback()
         raise
+
+
+@contextmanager
+def _marking(session: Any, is_wanted: bool) -> Iterator[list[Any]]:
+    """What is marked already: a Connection, which the caller must mark now, or nothing yet of a Session.
+
+    A Session is marked when it connects, not before: until then the block may choose the isolation level.
+    """
+    if not is_wanted or not hasattr(session, "flush"):
+        yield [session] if is_wanted else []
+        return
+    from sqlalchemy import event
+
+    root, marked = session.get_transaction(), list[Any]()
+
+    def mark(_: Any, begun: Any, connection: Any) -> None:
+        if begun is root and connection.dialect.name == "postgresql":
+            connection.exec_driver_sql(_MARK)
+            marked.append(connection)
+
+    event.listen(session, "after_begin", mark)
+    try:
+        yield marked
+    finally:
+        event.remove(session, "after_begin", mark)
 
 
 @contextmanager
@@ -212,7 +283,32 @@ def _check_idle(connection: Any) -> None:
 
 def _check_open(connection: Any) -> None:
     """It may have been ended by a statement; then what comes next would be a transaction of its own."""
+    if _is_at_end(connection):
+        raise Fatal(ENDED_BY_STATEMENT)
+
+
+def _is_at_end(connection: Any) -> bool:
     import psycopg
 
-    if connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
-        raise OutOfPlace(ENDED_INSIDE)
+    return bool(connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE)
+
+
+def _can_be_asked(connection: Any) -> bool:
+    import psycopg
+
+    return bool(connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS)
+
+
+def _is_ours(session: Any) -> bool:
+    """Whether it is still in the transaction of the block; True when it cannot say."""
+    try:
+        return bool(_callers_connection.rows(session, _ASK, {}))
+    except Exception:  # noqa: BLE001 - after an error Postgres answers no more
+        return True
+
+
+async def _ais_ours(session: Any) -> bool:
+    try:
+        return bool(await _callers_connection.arows(session, _ASK, {}))
+    except Exception:  # noqa: BLE001
+        return True
