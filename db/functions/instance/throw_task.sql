@@ -1,5 +1,5 @@
 -- throw_task: LOCKED -> COMPLETED, as a business error that the model may catch. Refuses: a lease that is not (or no longer) the
--- caller's, and a task that belongs to no instance. The same throw again (same worker and token) holds.
+-- caller's, and a task that belongs to no instance. The same throw again (same worker, token and code) holds.
 create or replace function celeriac.throw_task(
     task_id uuid, worker_id text, fencing_token bigint default null, error_code text default null, error_message text default null,
     variables jsonb default '{}', principal text default null, only_types text[] default null)
@@ -38,7 +38,8 @@ begin
                 celeriac.free_slot(held), celeriac.conclude_task(held.task_id, held.resumed),
                 celeriac.tell_owner(owner, token, 'thrown', jsonb_build_object(
                     'code', throw_task.error_code, 'message', throw_task.error_message, 'variables', throw_task.variables));
-    elsif (celeriac.past_write(throw_task.task_id, 'thrown', throw_task.worker_id, throw_task.fencing_token, me, only_types)).task_id is null then
+    elsif (celeriac.past_write(throw_task.task_id, 'thrown', throw_task.worker_id, throw_task.fencing_token, me, only_types)).detail ->> 'code'
+          is distinct from throw_task.error_code then
         perform celeriac.refuse_write(throw_task.task_id, throw_task.worker_id, throw_task.fencing_token, me, only_types);
     end if;
     return query select throw_task.task_id, 'COMPLETED', owner;

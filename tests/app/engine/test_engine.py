@@ -6,7 +6,7 @@ import pytest
 
 from app.deployment import NotDeployable
 from db.call import Json
-from db.errors import Invalid, NotFound
+from db.errors import AlreadyEnded, Invalid, NotFound
 from tests.app.engine.conftest import Desk, flow, model, task
 from tests.clock import Clock
 
@@ -267,3 +267,16 @@ def test_advancing_twice_is_a_no_op_and_a_suspended_instance_stands_still(desk: 
     call.one(desk.conn, "suspend_instance", instance_id=instance, suspended=False)
     desk.settle()
     assert desk.ready() == ["b"]
+
+
+def test_the_same_throw_again_holds_and_another_code_is_refused(desk: Desk) -> None:
+    from db import call
+
+    desk.deploy(ORDER)
+    desk.start()
+    row = desk.fetch("a")
+    held = {"task_id": row.task_id, "worker_id": "w", "fencing_token": row.fencing_token, "variables": Json("{}")}
+    for _ in range(2):
+        assert call.one(desk.conn, "throw_task", error_code="FIRST", **held).state == "COMPLETED"
+    with pytest.raises(AlreadyEnded):
+        call.one(desk.conn, "throw_task", error_code="OTHER", **held)
