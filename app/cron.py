@@ -300,7 +300,8 @@ def read_cron(text: str) -> str:
         CronSim(expression, datetime(2001, 1, 1))
     except (CronSimError, ValueError):
         raise InvalidTiming(
-            "cron", "cron must be five fields (minute hour day month weekday) of a possible date"
+            "cron",
+            "cron must be five fields (minute hour day month weekday) or six (second first), of a possible date",
         ) from None
     return expression
 

@@ -465,8 +465,8 @@ def put_schedule(
 ) -> Request[dict[str, Any]]:
     """Enqueue such a task at each slot from now on; the same call again, at every start of a program, changes nothing.
 
-    Slots: `cron` (five fields) on the clocks of `time_zone`, or `every`: seconds, a timedelta or an ISO 8601 period
-    such as P1M, counted from `anchor_at`. `catch_up` says what becomes of slots that nobody fired in time: one (the
+    Slots: `cron` (five fields, or six: seconds first) on the clocks of `time_zone`, or `every`: seconds, a timedelta
+    or an ISO 8601 period such as P1M, counted from `anchor_at`. `catch_up` says what becomes of slots that nobody fired in time: one (the
     last of them), all, none. The task finds its slot in the variable `slot_variable`. Options are those of a task,
     without `idempotency_key`, `delay` and `run_at`.
     """
@@ -650,6 +650,14 @@ def cancel_instance(
     """Stop an instance; with `compensate` what it has done is undone first. Twice is answered the same."""
     body = without_none(reason=reason) | ({"compensate": True} if compensate else {})
     return _instance_call(instance_id, "cancel", body, repeatable=True)
+
+
+def migrate_instance(
+    instance_id: str, *, process_version: int | None = None, definition_id: str | None = None
+) -> Request[InstanceStatus]:
+    """Let an open instance go on in another version of its process. Raises Invalid, naming what does not fit."""
+    body = without_none(process_version=process_version, definition_id=definition_id)
+    return _instance_call(instance_id, "migrate", body, repeatable=True)
 
 
 def suspend_instance(instance_id: str) -> Request[InstanceStatus]:
