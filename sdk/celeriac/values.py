@@ -76,7 +76,11 @@ class NewTask:
     policy: Policy | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The item as the HTTP API and the SQL function take it; raises Invalid for times that cannot be sent."""
+        """The item as the HTTP API and the SQL function take it; raises Invalid for what cannot be sent."""
+        if not isinstance(self.variables, Mapping):
+            raise Invalid("variables must be an object: a dict", field="variables")
+        if self.policy is not None and not isinstance(self.policy, Policy):
+            raise Invalid("policy must be a Policy", field="policy")
         return without_none(
             task_type=self.task_type,
             variables=dict(self.variables),
@@ -390,9 +394,11 @@ def period(duration: float | timedelta) -> str:
 
 
 def with_zone(moment: datetime | None, name: str) -> str | None:
-    """A moment as RFC 3339 text; raises Invalid for one without a time zone."""
+    """A moment as RFC 3339 text; raises Invalid for what is no datetime, or has no time zone."""
     if moment is None:
         return None
+    if not isinstance(moment, datetime):
+        raise Invalid(f"{name} must be a datetime", field=name)
     if moment.utcoffset() is None:
         raise Invalid(f"{name} must have a time zone", field=name)
     return moment.isoformat()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -262,6 +262,14 @@ def test_every_option_arrives(database_url: str, book: Book) -> None:
         ({"run_at": datetime(2030, 1, 1)}, "run_at"),
         ({"delay": float("nan")}, "delay"),
         ({"delay": "soon"}, "delay"),
+        ({"run_at": "2030"}, "run_at"),
+        ({"run_at": date(2030, 1, 1)}, "run_at"),
+        ({"run_at": 2030}, "run_at"),
+        ({"variables": [1]}, "variables"),
+        ({"variables": [("a", 1)]}, "variables"),
+        ({"variables": "text"}, "variables"),
+        ({"variables": 1}, "variables"),
+        ({"policy": {"lease_seconds": 1}}, "policy"),
     ],
 )
 def test_what_cannot_be_sent_is_refused_before_the_transaction_is_touched(
