@@ -466,9 +466,9 @@ def put_schedule(
     """Enqueue such a task at each slot from now on; the same call again, at every start of a program, changes nothing.
 
     Slots: `cron` (five fields, or six: seconds first) on the clocks of `time_zone`, or `every`: seconds, a timedelta
-    or an ISO 8601 period such as P1M, counted from `anchor_at`. `catch_up` says what becomes of slots that nobody fired in time: one (the
-    last of them), all, none. The task finds its slot in the variable `slot_variable`. Options are those of a task,
-    without `idempotency_key`, `delay` and `run_at`.
+    or an ISO 8601 period such as P1M, counted from `anchor_at`. `catch_up` says what becomes of slots that nobody
+    fired in time: one (the last of them), all, none. The task finds its slot in the variable `slot_variable`. Options
+    are those of a task, without `idempotency_key`, `delay` and `run_at`.
     """
     body = without_none(
         task=NewTask(task_type, variables or {}, **options).to_json(),
