@@ -139,15 +139,66 @@ def test_declarations_that_cannot_work_are_refused_when_they_are_installed(carri
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"attempts": 0}, "attempts must be 1 or more, not 0"),
+        ({"attempts": 0}, "attempts must be a whole number of 1 to 2147483647, not 0"),
         ({"first": -1}, "first must be 0 or more"),
         ({"factor": 0.5}, "factor must be 1 or more"),
         ({"cap": float("nan")}, "cap must be 0 or more"),
+        ({"attempts": 2**31}, "attempts must be a whole number of 1 to 2147483647, not 2147483648"),
+        ({"attempts": 1.5}, "attempts must be a whole number"),
+        ({"attempts": True}, "attempts must be a whole number"),
+        ({"attempts": "3"}, "attempts must be a whole number"),
+        ({"first": "1"}, "first must be 0 or more"),
     ],
 )
 def test_a_policy_that_could_not_be_is_refused_where_it_is_written(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         RetryPolicy(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        *[({"version": version}, "version") for version in (0, -1, 2**31, True, "1", 1.0, None)],
+        *[({name: limit}, name) for name in ("soft_time_limit", "time_limit") for limit in (0, -1, float("nan"), "1")],
+        ({"soft_time_limit": 2, "time_limit": 2}, "soft_time_limit"),
+        ({"soft_time_limit": 3, "time_limit": 2}, "soft_time_limit"),
+        *[({"queue": queue}, "queue") for queue in ("", " ", " mine", 7, "q" * 256)],
+        *[({"lease": lease}, "lease") for lease in (0, -1, 0.0001, 2_592_001, float("inf"), "30", True)],
+        *[({"concurrency": most}, "concurrency") for most in (-1, 10_001, 1.5, "2", False)],
+        *[({"rate": rate}, "rate") for rate in (5, (1,), (0, 60), (1, 0), (1_000_001, 1), (1, 2_592_001), ("1", 1))],
+        ({"retry": RetryPolicy(factor=101)}, "retry.factor"),
+        ({"retry": RetryPolicy(first=4e9)}, "retry.first"),
+        ({"retry": RetryPolicy(cap=4e9)}, "retry.cap"),
+    ],
+)
+def test_a_declaration_that_could_not_be_is_refused_where_it_is_written(wrong: dict[str, Any], field: str) -> None:
+    with pytest.raises(ValueError, match=rf"^'order': {field} must "):
+        task("order", **wrong)(nothing)
+
+
+@pytest.mark.parametrize("name", ["", " order", "order*", "o" * 256, 7])
+def test_so_is_a_name_that_is_none(name: Any) -> None:
+    with pytest.raises(ValueError, match="task_type must be"):
+        task(name)(nothing)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"version": 2**31 - 1},
+        {"lease": 0.001, "soft_time_limit": 0.5, "time_limit": 1},
+        {"lease": 2_592_000, "time_limit": float("inf"), "queue": "q" * 255},
+        {"concurrency": 0, "rate": (0, 0)},
+        {"concurrency": 10_000, "rate": (1_000_000, 2_592_000)},
+        {"retry": RetryPolicy(attempts=2**31 - 1, first=0, factor=100, cap=0)},
+    ],
+)
+def test_a_declaration_that_is_only_odd_is_taken(carrier: Carrier, odd: dict[str, Any]) -> None:
+    carrier.install(task("order", **odd)(nothing))
+
+
+def nothing(ctx: Context) -> None:
+    """A handler."""
 
 
 def raises(error: BaseException) -> Callable[[], None]:

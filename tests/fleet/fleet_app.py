@@ -194,6 +194,7 @@ install(
         login,
         versioned,
         *([only_new] if version > 1 else []),
+        *([task(os.environ["FLEET_ODD_TYPE"])(only_new.handler)] if "FLEET_ODD_TYPE" in os.environ else []),
     ],
     events=os.environ.get("FLEET_EVENTS") != "off",
     slice_tasks=int(os.environ["FLEET_SLICE_TASKS"]),

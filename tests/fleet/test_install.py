@@ -66,9 +66,18 @@ def test_declarations_that_contradict_each_other_are_refused(tasks: list[Durable
         install(user_app(), database_url=NOWHERE, tasks=tasks)
 
 
-def test_a_worker_with_settings_that_cannot_be_ends_and_says_why(start_fleet: StartFleet) -> None:
-    with pytest.raises(ProcessEnded, match="lease_ms must be between"):
-        start_fleet("solo", FLEET_LEASE="-1")
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ({"FLEET_LEASE": "-1"}, "'gated': lease must be"),
+        ({"FLEET_ODD_TYPE": "un\u200bprintable"}, "name must be 1 to 255 printable characters"),  # Postgres says so
+    ],
+)
+def test_a_worker_with_settings_that_cannot_be_ends_and_says_why(
+    start_fleet: StartFleet, setting: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(ProcessEnded, match=reason):
+        start_fleet("solo", **setting)
 
 
 def test_the_sdk_without_its_celery_extra_does_not_need_celery() -> None:

@@ -7,7 +7,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from celeriac import _json
 from celeriac.durable._form import Form, handler_forms
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from celeriac._callers_connection import AwaitedConnection, BlockingConnection
 
 Handler = Callable[..., Any]
+
+# What check_task_type and check_limits in Postgres take.
+LARGEST_INTEGER: Final = 2**31 - 1
+LARGEST_FACTOR: Final = 100
+SHORTEST_SECONDS: Final = 0.001
+LONGEST_LEASE_SECONDS: Final = 2_592_000
+LONGEST_PAUSE_SECONDS: Final = 3_155_760_000
+LONGEST_NAME: Final = 255
+MOST_AT_ONCE: Final = 10_000
+MOST_OF_A_RATE: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +47,20 @@ class RetryPolicy:
     never: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
-        for name, least in (("attempts", 1), ("first", 0), ("factor", 1), ("cap", 0)):
+        if self.attempts is not None:
+            _check_whole(self.attempts, "attempts", 1, LARGEST_INTEGER)
+        for name, least in (("first", 0), ("factor", 1), ("cap", 0)):
             value = getattr(self, name)
-            if value is not None and not least <= value < math.inf:
-                raise ValueError(f"{name} must be {least} or more, not {value}")
+            if value is not None and not (_is_number(value) and least <= value < math.inf):
+                raise ValueError(f"{name} must be {least} or more, not {value!r}")
 
 
 @dataclass(frozen=True)
 class DurableTask:
-    """A handler with its task type. Calling it calls the handler, as a test of the handler would."""
+    """A handler with its task type. Calling it calls the handler, as a test of the handler would.
+
+    Raises ValueError, naming the field, for what Postgres or a worker would refuse only when it is deployed.
+    """
 
     task_type: str
     handler: Handler
@@ -60,6 +75,13 @@ class DurableTask:
     rate: tuple[int, float] | None = None
     compensate_retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(attempts=3))
 
+    def __post_init__(self) -> None:
+        _check_name(self.task_type)
+        try:
+            self._check_settings()
+        except ValueError as error:
+            raise ValueError(f"{self.task_type!r}: {error}") from None
+
     def __call__(self, ctx: Any, *input: Any) -> Any:
         return self.handler(ctx, *input)
 
@@ -72,6 +94,20 @@ class DurableTask:
     def forms(self) -> tuple[Form | None, Form]:
         """The forms of input (None: the handler takes only the context) and result."""
         return handler_forms(self.handler)
+
+    def _check_settings(self) -> None:
+        _check_whole(self.version, "version", 1, LARGEST_INTEGER)
+        _check_seconds(self.lease, "lease", SHORTEST_SECONDS, LONGEST_LEASE_SECONDS)
+        _check_seconds(self.retry.first, "retry.first", 0, LONGEST_PAUSE_SECONDS)
+        _check_seconds(self.retry.cap, "retry.cap", 0, LONGEST_PAUSE_SECONDS)
+        if self.retry.factor is not None and self.retry.factor > LARGEST_FACTOR:
+            raise ValueError(f"retry.factor must be at most {LARGEST_FACTOR}, not {self.retry.factor!r}")
+        _check_queue(self.queue)
+        _check_time_limits(self.soft_time_limit, self.time_limit)
+        if self.concurrency is not None:
+            _check_whole(self.concurrency, "concurrency", 0, MOST_AT_ONCE)
+        if self.rate is not None:
+            _check_rate(self.rate)
 
     def check(self) -> None:
         """Raises TypeError when the handler cannot be called with a context and an input, or returns no object."""
@@ -155,3 +191,49 @@ def task(
         )
 
     return declare
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _check_whole(value: Any, name: str, low: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ValueError(f"{name} must be a whole number of {low} to {high}, not {value!r}")
+
+
+def _check_seconds(value: Any, name: str, low: float, high: float) -> None:
+    if value is not None and not (_is_number(value) and low <= value <= high):
+        raise ValueError(f"{name} must be {low} to {high} seconds, not {value!r}")
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_NAME or name != name.strip() or "*" in name:
+        raise ValueError(
+            f"task_type must be 1 to {LONGEST_NAME} characters without surrounding space and without *, not {name!r}"
+        )
+
+
+def _check_queue(queue: Any) -> None:
+    if queue is None:
+        return
+    if not isinstance(queue, str) or not 1 <= len(queue.encode()) <= LONGEST_NAME or queue != queue.strip():
+        raise ValueError(f"queue must be 1 to {LONGEST_NAME} bytes without surrounding space, not {queue!r}")
+
+
+def _check_time_limits(soft: Any, hard: Any) -> None:
+    for name, limit in (("soft_time_limit", soft), ("time_limit", hard)):
+        if limit is not None and not (_is_number(limit) and limit > 0):
+            raise ValueError(f"{name} must be more than 0 seconds, not {limit!r}")
+    if soft is not None and hard is not None and soft >= hard:
+        raise ValueError(f"soft_time_limit must be less than time_limit ({hard!r}), not {soft!r}")
+
+
+def _check_rate(rate: Any) -> None:
+    """(0, 0) takes the limit away."""
+    if not isinstance(rate, tuple | list) or len(rate) != 2:
+        raise ValueError(f"rate must be (tasks, seconds), not {rate!r}")
+    tasks, seconds = rate
+    if (tasks, seconds) != (0, 0):
+        _check_whole(tasks, "rate must be (tasks, seconds): tasks", 1, MOST_OF_A_RATE)
+        _check_seconds(seconds, "rate must be (tasks, seconds): seconds", SHORTEST_SECONDS, LONGEST_LEASE_SECONDS)
