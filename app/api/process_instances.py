@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -29,6 +30,8 @@ router = APIRouter(prefix="/v1/process-instances", tags=["processes"], route_cla
 
 MOST_SHOWN: Final = 1000
 """Tokens, waits, variables … of one instance that a single answer shows."""
+STOP_SECONDS: Final = 5.0
+LOOK_SECONDS: Final = 0.02
 _READ_REFUSALS: Final = documented(401, 403, 404, 422, 503)
 _WRITE_REFUSALS: Final = BODY_REFUSALS | documented(404, 409)
 _SVG: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"image/svg+xml": {"schema": {"type": "string"}}}}}
@@ -86,6 +89,20 @@ class StopRequest(Strict):
     compensate: bool = False
 
 
+class MigrateRequest(Strict):
+    """The version to go on in: its number, or a definition's id."""
+
+    process_version: Counted | None = None
+    definition_id: Annotated[Id | None, Field(validate_default=True)] = None
+
+    @field_validator("definition_id")
+    @classmethod
+    def _is_named_once(cls, definition_id: str | None, sent: ValidationInfo) -> str | None:
+        if (sent.data.get("process_version") is None) == (definition_id is None):
+            raise PydanticCustomError("two_names", "name the version by process_version or by definition_id")
+        return definition_id
+
+
 class VariablesRequest(Strict):
     """Variables to set at the root of the instance, and names to remove there."""
 
@@ -106,7 +123,7 @@ class CompleteTokenRequest(Strict):
 async def start(call: Call, body: StartRequest) -> Response:
     """Start an instance: 201; or 200 with the first one when its idempotency key is known."""
     demand(call.principal, "enqueue")
-    definition = await _named(call, body)
+    definition = await _named(call, body.process_key, body)
     demand_topics(call, definition["topics"])
     row = await call.parts.database.one(
         "start_instance",
@@ -202,7 +219,7 @@ async def cancel(call: Call, instance_id: Id, body: Annotated[StopRequest, Body(
         compensate=body.compensate,
         principal=call.principal.name,
     )
-    await call.parts.advancer.advance([instance_id])
+    await _until_stopped(call, instance_id)
     return await _status(call, instance_id)
 
 
@@ -216,6 +233,24 @@ async def suspend(call: Call, instance_id: Id) -> Response:
 async def resume(call: Call, instance_id: Id) -> Response:
     """Let a suspended instance go on."""
     return await _suspend(call, instance_id, suspended=False)
+
+
+@router.post("/{instance_id}/migrate", response_model=answers_of.InstanceStatus, responses=_WRITE_REFUSALS)
+async def migrate(call: Call, instance_id: Id, body: MigrateRequest) -> Response:
+    """Let an open instance go on in another version of its process, from where it stands."""
+    demand(call.principal, "manage")
+    await demand_instance(call, instance_id)
+    key = (await instance_of(call, instance_id))["process_key"]
+    definition = await _named(call, key if body.definition_id is None else None, body)
+    demand_topics(call, definition["topics"])
+    await call.parts.database.one(
+        "migrate_instance",
+        instance_id=instance_id,
+        definition_id=definition["definition_id"],
+        principal=call.principal.name,
+    )
+    await call.parts.advancer.advance([instance_id])
+    return await _status(call, instance_id)
 
 
 @router.patch("/{instance_id}/variables", response_model=answers_of.ChangedVariables, responses=_WRITE_REFUSALS)
@@ -257,15 +292,15 @@ async def complete_token(
     return await _status(call, instance_id)
 
 
-async def _named(call: Call, body: StartRequest) -> dict[str, Any]:
-    """The definition to start, whatever its topics are: those are judged after it is known to be there."""
+async def _named(call: Call, key: str | None, body: StartRequest | MigrateRequest) -> dict[str, Any]:
+    """The definition that is meant, whatever its topics are: those are judged after it is known to be there."""
     values: dict[str, Any]
     if body.definition_id is not None:
         where, values = "definition_id = cast(:id as uuid)", {"id": body.definition_id}
     elif body.process_version is not None:
-        where, values = "key = :key and version = :version", {"key": body.process_key, "version": body.process_version}
+        where, values = "key = :key and version = :version", {"key": key, "version": body.process_version}
     else:
-        where, values = "key = :key", {"key": body.process_key}
+        where, values = "key = :key", {"key": key}
     rows = await call.parts.database.view(
         f"select * from celeriac.definitions where {where} order by version desc limit 1",  # noqa: S608 - one of three
         **values,
@@ -273,6 +308,22 @@ async def _named(call: Call, body: StartRequest) -> dict[str, Any]:
     if not rows:
         raise Problem(404, "there is no such process definition")
     return dict(rows[0]._mapping)
+
+
+async def _until_stopped(call: Call, instance_id: str) -> None:
+    """Work in a stop before it is answered: another request may be at the instance. 409 when it ended otherwise first.
+
+    What takes longer than STOP_SECONDS is for the chore; the answer then shows the status so far.
+    """
+    stop_at = asyncio.get_running_loop().time() + STOP_SECONDS
+    while True:
+        await call.parts.advancer.advance([instance_id])
+        status = (await instance_of(call, instance_id))["status"]
+        if status in ("COMPLETED", "FAILED_COMPENSATED"):
+            raise Problem(409, f"the instance has ended as {status}", code="already_ended")
+        if status != "ACTIVE" or asyncio.get_running_loop().time() > stop_at:
+            return
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 async def _suspend(call: Call, instance_id: str, *, suspended: bool) -> Response:

@@ -140,10 +140,33 @@ def cancel_instance(
 ) -> None:
     """Stop an instance and its open tasks."""
     from db.call import one
+    from db.errors import AlreadyEnded
 
     agreed(f"Cancel instance {instance_id}?", yes)
     with connection() as conn:
         one(conn, "stop_instance", instance_id=instance_id, reason=reason, compensate=compensate)
+        advance_now(conn, [instance_id])
+        if (status := row_of(conn, instance_id)["status"]) in ("COMPLETED", "FAILED_COMPENSATED"):
+            raise AlreadyEnded(f"the instance has ended as {status}")
+        _say_status(conn, instance_id, as_json)
+
+
+@group.command("migrate")
+def migrate_instance(instance_id: UUID, version: int, as_json: Json = False) -> None:
+    """Let an open instance go on in another version of its process, from where it stands."""
+    from sqlalchemy import text
+
+    from db.call import one
+    from db.errors import NotFound
+
+    statement = """
+        select d.definition_id from celeriac.definitions d join celeriac.instances i on i.process_key = d.key
+         where i.instance_id = :instance and d.version = :version"""
+    with connection() as conn:
+        found = conn.execute(text(statement), {"instance": instance_id, "version": version}).scalar_one_or_none()
+        if found is None:
+            raise NotFound("there is no such instance, or its process has no such version")
+        one(conn, "migrate_instance", instance_id=instance_id, definition_id=found)
         advance_now(conn, [instance_id])
         _say_status(conn, instance_id, as_json)
 

@@ -38,6 +38,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", f"/v1/operations/{ID}/resolve"): {"outcome": "DONE", "result": {"n": 1}},
     ("POST", "/v1/process-instances"): {"process_key": "order", "variables": {"n": 1}},
     ("POST", f"/v1/process-instances/{ID}/cancel"): {"reason": "x"},
+    ("POST", f"/v1/process-instances/{ID}/migrate"): {"process_version": 1},
     ("PATCH", f"/v1/process-instances/{ID}/variables"): {"variables": {"n": 1}},
     ("POST", f"/v1/process-instances/{ID}/tokens/{ID}/complete"): {"variables": {"n": 1}},
     ("POST", "/v1/messages"): {"name": "paid", "business_key": "order-7"},

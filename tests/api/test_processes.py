@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx
@@ -345,3 +346,31 @@ async def test_nobody_makes_a_task_for_somebody_elses_token(api: httpx.AsyncClie
         own = {"task_type": "mail", "token_id": "0198aaaa-0000-7000-8000-000000000000"}
         assert (await mailer.post("/v1/tasks", json=own)).status_code == 201
     assert at(await look(api, instance)) == ["a"]
+
+
+async def test_an_instance_goes_on_in_another_version_or_is_told_what_does_not_fit(api: httpx.AsyncClient) -> None:
+    await deploy(api)
+    instance = await start(api)
+    address = f"/v1/process-instances/{instance}/migrate"
+    assert (await api.post(address, json={"process_version": 2})).status_code == 404
+    assert (await api.post(address, json={})).status_code == 422
+    assert (await api.post(address, json={"process_version": 1})).json()["status"] == "ACTIVE"
+
+
+async def test_a_cancel_beside_a_completion_says_how_the_instance_ended(api: httpx.AsyncClient) -> None:
+    """Case B38, first part: the answer and the stored end agree, whoever comes first."""
+    one = model('<startEvent id="s"/>' + task("a") + '<endEvent id="e"/>' + flow("s", "a", "e"))
+    await deploy(api, one)
+    ends = set()
+    for _ in range(30):
+        instance = await start(api)
+        fetched = await fetch(api, "a")
+        address = f"/v1/external-tasks/{fetched['task_id']}/complete"
+        body = {"worker_id": "w", "fencing_token": fetched["fencing_token"]}
+        _, canceled = await asyncio.gather(
+            api.post(address, json=body), api.post(f"/v1/process-instances/{instance}/cancel", json={})
+        )
+        end = (await look(api, instance))["status"]
+        assert canceled.status_code == (200 if end == "CANCELED" else 409), (canceled.text, end)
+        ends.add(end)
+    assert ends <= {"CANCELED", "COMPLETED"}

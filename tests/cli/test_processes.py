@@ -34,6 +34,10 @@ def test_a_model_is_deployed_started_looked_at_and_stopped(celeriac: Celeriac, f
     changed = celeriac("instances", "variables", instance, "--set", '{"y": 2}', "--remove", "x", "--json").json
     assert changed["variables"] == {"y": 2}
     assert celeriac("instances", "resume", instance, "--json").json["suspended"] is False
+    assert celeriac("instances", "migrate", instance, "2").code == 1
+    file.write_bytes(TWO.replace(b'id="e"', b'id="e" name="the end"'))
+    celeriac("deploy", str(file))
+    assert celeriac("instances", "migrate", instance, "2", "--json").json["status"] == "ACTIVE"
     canceled = celeriac("instances", "cancel", instance, "--reason", "enough", "--yes", "--json").json
     assert canceled["status"] == "CANCELED"
     history = celeriac("instances", "history", instance, "--json").json["history"]

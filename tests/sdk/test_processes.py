@@ -87,6 +87,7 @@ def test_all_calls_come_to_the_same_in_both_clients(client: Client, server: Serv
             assert (await other.suspend_instance(one.instance_id)).suspended
             assert await other.set_variables(one.instance_id, {"y": 2}, remove=["x"]) == 1
             assert not (await other.resume_instance(one.instance_id)).suspended
+            assert (await other.migrate_instance(one.instance_id, process_version=1)).status == "ACTIVE"
             token = (await other.get_instance(one.instance_id))["tokens"][0]["token_id"]
             assert (await other.get_diagram(one.instance_id)).startswith("<svg")
             assert (await other.complete_token(one.instance_id, token, {"ok": True})).status == "COMPLETED"

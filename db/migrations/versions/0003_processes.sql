@@ -169,7 +169,7 @@ create table celeriac.instance_history (
     at          timestamptz not null,
     token       integer     not null,
     token_uid   uuid,
-    what        text        not null check (what in ('entered', 'left', 'canceled', 'happened', 'undone')),
+    what        text        not null check (what in ('entered', 'left', 'canceled', 'happened', 'undone', 'migrated')),
     node        text        not null,
     primary key (instance_id, number)
 );
