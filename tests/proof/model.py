@@ -317,9 +317,14 @@ class Model:
         self.past["failed", _named(writer, task.token)] = answer
         return answer
 
-    def complete_all(self, writes: Sequence[tuple[Writer, dict[str, Any]]]) -> list[str | Refusal]:
-        """Every write by itself, in turn."""
-        return [_answer(self.complete, writer, result) for writer, result in writes]
+    def complete_all(self, writes: Sequence[tuple[Writer, dict[str, Any]]]) -> list[tuple[str | None, str | None]]:
+        """Every write by itself, in turn: why it was refused, and the state its task was in after it."""
+        answers = []
+        for writer, result in writes:
+            answer = _answer(self.complete, writer, result)
+            code = answer.code if isinstance(answer, Refusal) else None
+            answers.append((code, None if code == "not_found" else self.tasks[writer.task_id].state))
+        return answers
 
     def fail_all(self, writes: Sequence[tuple[Writer, str, int | None, int | None]]) -> list[Failure | Refusal]:
         """Every write by itself, in turn."""

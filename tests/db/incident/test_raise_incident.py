@@ -22,8 +22,8 @@ def test_it_names_what_was_expected_and_found_and_the_task_waits(clerk: Clerk, l
         {
             "incident_id": incident_id, "task_id": task.task_id, "task_type": "mail", "kind": "other_code",
             "state": "OPEN", "branch": "2.1", "ordinal": 3, "name": "copy", "message": "é" * 4096, "detail": detail,
-            "operation_id": None, "created_at": clock.now(), "resolved_at": None, "resolution": None,
-            "resolved_by": None, "note": None,
+            "operation_id": None, "instance_id": None, "token_id": None, "created_at": clock.now(),
+            "resolved_at": None, "resolution": None, "resolved_by": None, "note": None,
         }
     ]  # fmt: skip
     assert (clerk.state(task.task_id), clerk.queue(task.task_id)) == ("WAITING", None)

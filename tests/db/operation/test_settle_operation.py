@@ -149,8 +149,8 @@ def test_unknown_it_is_an_incident_and_the_task_waits_without_worker_or_attempt(
     assert incident | {"incident_id": None} == {
         "incident_id": None, "task_id": task.task_id, "task_type": "mail", "kind": "operation_unknown", "state": "OPEN",
         "branch": "2.1", "ordinal": 4, "name": "copy", "message": "the disk is gone", "detail": "{}",
-        "operation_id": begun.operation_id, "created_at": clock.now(), "resolved_at": None, "resolution": None,
-        "resolved_by": None, "note": None,
+        "operation_id": begun.operation_id, "instance_id": None, "token_id": None, "created_at": clock.now(),
+        "resolved_at": None, "resolution": None, "resolved_by": None, "note": None,
     }  # fmt: skip
     assert operation(clerk) == {
         "state": "UNKNOWN", "attempt": 1, "result": None, "error": "the disk is gone", "ended_at": clock.now(),
