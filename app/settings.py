@@ -73,6 +73,19 @@ class Settings:
     """Start Flower although nobody has to log in: only behind a proxy that checks."""
     flower_controls: bool = False
     """Let those who log in to Flower act on workers and tasks of Celery, not only look."""
+    camunda_open: bool = False
+    """Let anybody use /engine-rest without a key: only where nobody but the workers can reach it."""
+    camunda_lost_leases: str = "free"
+    """What a lost lease of /engine-rest costs: nothing (`free`, as in Camunda 7) or one of the retries (`retry`)."""
+    camunda_retries: str = "worker"
+    """Who counts retries at /engine-rest: the `worker` (as in Camunda 7: null at first, none sent means none left), or
+    the `engine`: shown from the start, as the model or the task type says, and one less when a failure sends none."""
+    camunda_delegates: str = "error"
+    """What a deployment over /engine-rest does with Java delegates: `error`, or `topics` named after them."""
+    camunda_unrunnable: str = "error"
+    """What it does with listeners and scripts that cannot run here: `error`, or `ignore` them with a warning."""
+    camunda_polls: int = 200
+    """How many long polls may wait at /engine-rest of one process."""
     state_dir: str = str(Path(tempfile.gettempdir()) / f"celeriac-{os.getuid()}")
     """Where long-running processes leave the sign of life that health checks read."""
 
@@ -209,4 +222,10 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "flower_basic_auth": _logins,
     "flower_open": _flag,
     "flower_controls": _flag,
+    "camunda_open": _flag,
+    "camunda_lost_leases": _one_of("free", "retry"),
+    "camunda_retries": _one_of("worker", "engine"),
+    "camunda_delegates": _one_of("error", "topics"),
+    "camunda_unrunnable": _one_of("error", "ignore"),
+    "camunda_polls": _number(1, 10_000),
 }

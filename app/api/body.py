@@ -35,19 +35,19 @@ def check_head(headers: Headers) -> None:
     if not length.isdecimal() or len(length) > 15:
         raise Problem(400, "the Content-Length is not a number")
     if int(length) > LARGEST_BODY_BYTES:
-        raise _too_large()
+        raise _too_large(LARGEST_BODY_BYTES)
 
 
-async def read_body(receive: Receive) -> bytes:
-    """The whole body, counted as it comes in; 413 past LARGEST_BODY_BYTES, 408 after BODY_SECONDS."""
+async def read_body(receive: Receive, most_bytes: int = LARGEST_BODY_BYTES) -> bytes:
+    """The whole body, counted as it comes in; 413 past `most_bytes`, 408 after BODY_SECONDS."""
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            return await _read_all(receive)
+            return await _read_all(receive, most_bytes)
     except TimeoutError:
         raise Problem(408, f"the body did not arrive within {BODY_SECONDS:.0f} seconds") from None
 
 
-async def _read_all(receive: Receive) -> bytes:
+async def _read_all(receive: Receive, most_bytes: int) -> bytes:
     pieces: list[bytes] = []
     size = 0
     while True:
@@ -56,12 +56,12 @@ async def _read_all(receive: Receive) -> bytes:
             raise ClientDisconnect
         piece = message.get("body", b"")
         size += len(piece)
-        if size > LARGEST_BODY_BYTES:
-            raise _too_large()
+        if size > most_bytes:
+            raise _too_large(most_bytes)
         pieces.append(piece)
         if not message.get("more_body", False):
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _too_large() -> Problem:
-    return Problem(413, f"the body must not be larger than {LARGEST_BODY_BYTES} bytes")
+def _too_large(most_bytes: int) -> Problem:
+    return Problem(413, f"the body must not be larger than {most_bytes} bytes")

@@ -6,7 +6,7 @@ from app.cli.exits import ExitCode, Stop
 
 def api() -> None:
     """Serve the HTTP API. On CELERIAC_HOST:CELERIAC_PORT, by CELERIAC_API_PROCESSES processes."""
-    from app.api.serve import serve
+    from app.server.serve import serve
 
     if serve(settings()) != 0:
         raise Stop(ExitCode.FAILED, "the API could not start; its log says why")

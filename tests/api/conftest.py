@@ -12,9 +12,9 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy import Connection
 
-from app.api.application import create
 from app.api.keys_auth import key_hash, make_key
-from app.api.serve import ApiServer
+from app.server.application import create
+from app.server.serve import ApiServer
 from app.settings import Settings
 from db import call
 

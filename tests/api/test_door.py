@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from sqlalchemy import Connection, text
 
 from app.api import body
-from app.api.application import create
+from app.server.application import create
 from app.settings import Settings
 from tests.api.conftest import Served, client_of, wait_until
 
@@ -444,7 +444,7 @@ def test_a_body_that_drips_is_given_up(served: Served, key: str, monkeypatch: py
 
 
 def test_a_head_that_drips_is_hung_up_on(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.api.protocol.ARRIVAL_SECONDS", 0.2)
+    monkeypatch.setattr("app.server.protocol.ARRIVAL_SECONDS", 0.2)
     assert send_raw(served, b"GET /v1/tasks HTT") == b""
 
 

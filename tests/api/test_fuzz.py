@@ -9,7 +9,7 @@ from hypothesis import settings as hypothesis_settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from app.api.application import create
+from app.server.application import create
 from app.settings import Settings
 from tests.api.conftest import Served
 

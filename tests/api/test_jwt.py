@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from app.api import jwt_auth
-from app.api.application import create
 from app.api.jwt_auth import ConfigurationError
+from app.server.application import create
 from app.settings import Settings
 from tests.api.conftest import client_of
 from tests.api.test_door import BODIES, WITHOUT_BODY

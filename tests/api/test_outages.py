@@ -12,9 +12,9 @@ from fastapi import FastAPI
 from sqlalchemy import Connection, text
 
 from app.api import database
-from app.api.application import create
 from app.dev.postgres import EmbeddedPostgres
 from app.dev.valkey import EmbeddedValkey
+from app.server.application import create
 from app.settings import Settings
 from tests.api.conftest import client_of
 from tests.workers.tcp_proxy import TcpProxy

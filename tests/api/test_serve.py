@@ -17,7 +17,7 @@ from app.settings import Settings
 from tests.api.conftest import Keys, wait_until
 
 COMMAND = (
-    "import os, sys; from app.api.serve import serve; from app.settings import Settings;"
+    "import os, sys; from app.server.serve import serve; from app.settings import Settings;"
     " sys.exit(serve(Settings.from_env(os.environ)))"
 )
 FETCH = "/v1/external-tasks/fetch-and-lock"

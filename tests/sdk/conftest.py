@@ -15,10 +15,10 @@ import pytest
 import uvicorn
 from sqlalchemy import Connection, text
 
-from app.api.application import create
 from app.api.keys_auth import key_hash, make_key
 from app.dev.processes import Process
 from app.dev.waiting import wait_until
+from app.server.application import create
 from app.settings import Settings
 from celeriac import Client, Worker
 from db import call

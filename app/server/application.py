@@ -28,7 +28,6 @@ from app.api import (
     tasks,
     workers,
 )
-from app.api.access_log import AccessLog
 from app.api.advancing import Advancer
 from app.api.announcer import Announcer
 from app.api.authentication import Authenticator, key_finder
@@ -40,6 +39,8 @@ from app.api.instruments import Instruments, Surveyor, take_survey
 from app.api.jwt_auth import TokenVerifier, configured_verifier
 from app.api.redis_check import RedisCheck
 from app.bell import Bell
+from app.camunda import face
+from app.server.access_log import AccessLog
 from app.settings import Settings
 from db.engine import async_engine
 from db.migrate import code_hash
@@ -85,11 +86,13 @@ def create(settings: Settings) -> FastAPI:
         keys.router,
         health.router,
         metrics.router_for(settings.metrics_public),
+        *face.ROUTERS,
     ):
         app.router.routes.extend(router.routes)
     problems.install(app)
     openapi.install(app)
     app.add_middleware(AccessLog)
+    app.add_middleware(face.EnginePaths)
     return app
 
 

@@ -16,8 +16,8 @@ from typing import Final
 
 import uvicorn
 
-from app.api.application import create
-from app.api.protocol import BoundedProtocol
+from app.server.application import create
+from app.server.protocol import BoundedProtocol
 from app.settings import Settings
 
 GRACE_SECONDS: Final = 20

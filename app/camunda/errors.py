@@ -1,0 +1,76 @@
+"""Refusals as Camunda 7 words them: `{"type", "message", "code"}`, for programs that look at nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+from starlette.responses import Response
+
+from app.api.problems import Problem, from_refusal
+from db.errors import Refused
+
+ENGINE: Final = 0
+"""The code of every exception of Camunda's engine that has none of its own; exceptions of its REST layer have null."""
+
+
+class CamundaError(Exception):
+    """Raised anywhere below a route of this face. `more`: fields that some types have beside the three."""
+
+    def __init__(
+        self,
+        status: int,
+        type_: str,
+        message: str,
+        *,
+        code: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.type = type_
+        self.message = message
+        self.code = code
+        self.headers = headers
+        self.more = more
+
+    def response(self) -> Response:
+        if self.status == 401:
+            return Response(status_code=401, headers=self.headers)
+        body = {"type": self.type, "message": self.message, "code": self.code, **self.more}
+        return Response(orjson.dumps(body), self.status, self.headers, media_type="application/json")
+
+
+def invalid(message: str) -> CamundaError:
+    """400: the request itself is wrong."""
+    return CamundaError(400, "InvalidRequestException", message)
+
+
+def refused(message: str, status: int = 400) -> CamundaError:
+    """400, or another status, with which Camunda's REST layer passes on what its engine refused."""
+    return CamundaError(status, "RestException", message, code=ENGINE)
+
+
+def from_problem(problem: Problem) -> CamundaError:
+    """A refusal of what both faces share."""
+    types = {403: "AuthorizationException", 429: "InvalidRequestException", 500: "ProcessEngineException"}
+    status = 400 if problem.status == 422 else problem.status
+    basic = {"WWW-Authenticate": 'Basic realm="celeriac"'} if status == 401 else problem.headers
+    type_ = types.get(status, "InvalidRequestException" if status == 400 else "RestException")
+    return CamundaError(status, type_, problem.detail, code=ENGINE if status == 403 else None, headers=basic)
+
+
+def from_refused(refusal: Refused) -> CamundaError:
+    """What the authority refused and no route has worded: 404 as it is, everything else 400."""
+    problem = from_refusal(refusal)
+    if problem.status in (403, 404, 413):
+        return from_problem(problem)
+    return refused(problem.detail if refusal.field is None else f"{refusal.field}: {problem.detail}")
+
+
+def unavailable() -> CamundaError:
+    """503: clients try again later."""
+    message = "the database cannot be reached or takes no writes"
+    return CamundaError(503, "ProcessEngineException", message, code=ENGINE, headers={"Retry-After": "1"})

@@ -1,0 +1,41 @@
+"""The whole face: its routers, and the second spelling of every address, `/engine-rest/engine/{name}/…`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.camunda import about, elsewhere
+from app.camunda.errors import invalid
+
+BASE: Final = "/engine-rest"
+ENGINE: Final = "default"
+
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    about.router,
+    # Last: it answers at every address below BASE that nothing else is at.
+    elsewhere.router,
+)
+
+
+class EnginePaths:
+    """Serves `/engine-rest/engine/default/…` as `/engine-rest/…`. There is one engine."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope.get("path", "")
+        if scope["type"] == "http" and path.startswith(f"{BASE}/engine/"):
+            engine, slash, rest = path.removeprefix(f"{BASE}/engine/").partition("/")
+            if engine != ENGINE:
+                answer = invalid(f"Process engine with name {engine[:64]} does not exist")
+                answer.status = 404
+                await answer.response()(scope, receive, send)
+                return
+            if slash:
+                path = f"{BASE}/{rest}"
+                scope = {**scope, "path": path, "raw_path": path.encode()}
+        await self._app(scope, receive, send)

@@ -1,0 +1,57 @@
+"""The door of /engine-rest: who is let in, what bodies are taken, and the one shape of every refusal."""
+
+from __future__ import annotations
+
+import base64
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from app.server.application import create
+from app.settings import Settings
+from tests.api.conftest import Keys, client_of
+
+
+def basic(user: str, password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
+
+
+@pytest.fixture
+async def closed(settings: Settings) -> FastAPI:
+    return create(settings)
+
+
+async def test_a_server_that_was_not_told_to_be_open_asks_for_a_key(closed: FastAPI, keys: Keys) -> None:
+    key = keys.make()
+    async with closed.router.lifespan_context(closed), client_of(closed, None) as client:
+        nobody = await client.get("/engine-rest/version")
+        assert (nobody.status_code, nobody.content) == (401, b"")
+        assert nobody.headers["WWW-Authenticate"].startswith("Basic realm=")
+        for headers in (basic("anyone", key), {"Authorization": f"Bearer {key}"}, {"X-API-Key": key}):
+            assert (await client.get("/engine-rest/version", headers=headers)).json() == {"version": "7.24.0"}
+        for headers in (
+            basic("anyone", "secret"), basic("anyone", key + "x"), {"Authorization": "Basic %%%"}, {"Authorization": "Basic"},
+            {"Authorization": f"Digest {key}"}, {**basic("anyone", key), "X-API-Key": key},
+        ):  # fmt: skip
+            assert (await client.get("/engine-rest/version", headers=headers)).status_code == 401, headers
+
+
+async def test_an_open_server_still_judges_a_key_that_is_shown(camunda: httpx.AsyncClient, keys: Keys) -> None:
+    assert (await camunda.get("/version")).status_code == 200
+    assert (await camunda.get("/version", headers=basic("anyone", "wrong"))).status_code == 401
+    assert (await camunda.get("/version", headers=basic("anyone", keys.make()))).status_code == 200
+
+
+async def test_answers_are_json_without_a_charset_and_errors_have_the_three_fields(camunda: httpx.AsyncClient) -> None:
+    found = await camunda.get("/engine")
+    assert (found.headers["content-type"], found.json()) == ("application/json", [{"name": "default"}])
+    missing = await camunda.get("/no-such-thing")
+    assert (missing.status_code, missing.headers["content-type"]) == (404, "application/json")
+    assert missing.json() == {"type": "NotFoundException", "message": "HTTP 404 Not Found", "code": None}
+
+
+async def test_the_engine_may_be_named_in_the_address(camunda: httpx.AsyncClient) -> None:
+    assert (await camunda.get("/engine/default/version")).json() == {"version": "7.24.0"}
+    other = await camunda.get("/engine/other/version")
+    assert (other.status_code, other.json()["type"]) == (404, "InvalidRequestException")
