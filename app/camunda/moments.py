@@ -17,12 +17,11 @@ def shown(moment: datetime | None) -> str | None:
     """In UTC, with three digits of a second, whatever the clock of the server says."""
     if moment is None:
         return None
-    moment = moment.astimezone(UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}+0000"
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "+0000")
 
 
 def read_moment(text: str, name: str) -> datetime:
-    """ISO 8601 with or without fraction, zone and time; no zone is UTC. A fraction is one of a second."""
+    """ISO 8601 with or without fraction, zone and time; no zone is UTC. A fraction is one of a second. In UTC."""
     found = _SPELLING.fullmatch(text.strip())
     if found is None:
         raise invalid(f"{name} must be a date such as 2024-01-02T03:04:05.678+0000")
@@ -31,8 +30,8 @@ def read_moment(text: str, name: str) -> datetime:
     try:
         return datetime.fromisoformat(
             f"{year}-{month}-{day}T{hour or '00'}:{minute or '00'}:{second or '00'}.{(fraction or '0')[:6]:0<6}{offset}"
-        )
-    except ValueError:
+        ).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise invalid(f"{name} is no date that there is") from None
 
 
