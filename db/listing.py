@@ -241,15 +241,15 @@ def _page(
         if value is not None:
             statement = statement.where(view.c[name] == value)
     if only_types is not None:
-        statement = statement.where(_within(view, only_types))
+        statement = statement.where(within(view, only_types))
     key = view.c[columns[0]]
     if after is not None:
         statement = statement.where(key < after if newest_first else key > after)
     return statement.order_by(key.desc() if newest_first else key.asc()).limit(limit)
 
 
-def _within(view: TableClause, only_types: Sequence[str]) -> ColumnElement[bool]:
-    """Of tasks: their type is one of the patterns'; of processes: every one that they ask for is."""
+def within(view: TableClause, only_types: Sequence[str]) -> ColumnElement[bool]:
+    """What a key may see. Of tasks: their type is one of the patterns'; of processes: every one they ask for is."""
     if "topics" not in view.c:
         return or_(*(view.c.task_type.like(pattern) for pattern in only_types), text("false"))
     topic = func.unnest(view.c.topics).column_valued("topic")

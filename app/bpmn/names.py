@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from app.bpmn.markup import Element, Name
+from app.process.graph import Kind
 
 BPMN: Final = "http://www.omg.org/spec/BPMN/20100524/MODEL"
 BPMN_DI: Final = "http://www.omg.org/spec/BPMN/20100524/DI"
@@ -12,6 +14,14 @@ CAMUNDA: Final = "http://camunda.org/schema/1.0/bpmn"
 ACTIVITI: Final = "http://activiti.org/bpmn"
 CELERIAC: Final = "https://celeriac.dev/schema/bpmn"
 """Attributes of ours: parallelCompensation and countingJoins of a process."""
+ELEMENTS: Final[Mapping[Kind, str]] = {
+    Kind.START: "startEvent", Kind.END: "endEvent", Kind.TASK: "serviceTask", Kind.USER: "userTask",
+    Kind.RECEIVE: "receiveTask", Kind.SCRIPT: "scriptTask", Kind.PASS: "task", Kind.EXCLUSIVE: "exclusiveGateway",
+    Kind.PARALLEL: "parallelGateway", Kind.INCLUSIVE: "inclusiveGateway", Kind.EVENT_GATEWAY: "eventBasedGateway",
+    Kind.SUBPROCESS: "subProcess", Kind.CATCH: "intermediateCatchEvent", Kind.THROW: "intermediateThrowEvent",
+    Kind.BOUNDARY: "boundaryEvent", Kind.LINK: "intermediateThrowEvent",
+}  # fmt: skip
+"""The element that most nodes of a kind are."""
 
 
 def bpmn(local: str) -> Name:

@@ -11,16 +11,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from app.bpmn.names import BPMN, CAMUNDA, CELERIAC
+from app.bpmn.names import BPMN, CAMUNDA, CELERIAC, ELEMENTS
 from app.process.graph import Assignment, Event, EventKind, Expression, Flow, Graph, Kind, Node, Table, Value
 
-ELEMENTS: Final[Mapping[Kind, str]] = {
-    Kind.START: "startEvent", Kind.END: "endEvent", Kind.TASK: "serviceTask", Kind.USER: "userTask",
-    Kind.RECEIVE: "receiveTask", Kind.SCRIPT: "scriptTask", Kind.PASS: "task", Kind.EXCLUSIVE: "exclusiveGateway",
-    Kind.PARALLEL: "parallelGateway", Kind.INCLUSIVE: "inclusiveGateway", Kind.EVENT_GATEWAY: "eventBasedGateway",
-    Kind.SUBPROCESS: "subProcess", Kind.CATCH: "intermediateCatchEvent", Kind.THROW: "intermediateThrowEvent",
-    Kind.BOUNDARY: "boundaryEvent", Kind.LINK: "intermediateThrowEvent",
-}  # fmt: skip
 TIMERS: Final = {"date": "timeDate", "duration": "timeDuration", "cycle": "timeCycle"}
 ROOTS: Final = {EventKind.MESSAGE: "message", EventKind.SIGNAL: "signal", EventKind.ERROR: "error"}
 
@@ -97,6 +90,9 @@ def _node(graph: Graph, node: Node, is_link: bool, roots: _Roots) -> str:
         attributes |= _work(node)
     elif node.kind is Kind.RECEIVE and node.event is not None and node.event.name is not None:
         attributes["messageRef"] = roots.of(EventKind.MESSAGE, node.event.name)
+    elif node.script is not None and node.element is not None:
+        result = node.script.result_variable
+        attributes |= {"camunda:expression": node.script.expression.text, "camunda:resultVariable": result}
     elif node.script is not None:
         expression = node.script.expression
         attributes |= {"scriptFormat": expression.language, "camunda:resultVariable": node.script.result_variable}
@@ -105,7 +101,7 @@ def _node(graph: Graph, node: Node, is_link: bool, roots: _Roots) -> str:
         inside += _element("linkEventDefinition", {"name": node.link or node.id})
     elif node.event is not None:
         inside += _definition(node, node.event, roots)
-    return _element(ELEMENTS[node.kind], attributes, inside)
+    return _element(node.element or ELEMENTS[node.kind], attributes, inside)
 
 
 def _definition(node: Node, event: Event, roots: _Roots) -> str:

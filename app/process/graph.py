@@ -132,6 +132,8 @@ class Node:
     commit_after: bool = False
     link: str | None = None
     """Of a throw link event: the catch event that its token goes on at."""
+    element: str | None = None
+    """The element that it is in BPMN, where that is not the one most nodes of its kind are."""
 
     def catches(self, kind: EventKind) -> bool:
         """Whether this is a boundary event of the kind."""
