@@ -9,7 +9,7 @@ nobody has. Advancing an instance to which nothing has happened does nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -21,9 +21,10 @@ from app import exact_json
 from app.cron import InvalidTiming
 from app.expressions.evaluator import evaluator
 from app.expressions.juel import Surroundings
+from app.kinds import Kinds
 from app.process.advance import advance as decide
-from app.process.decision import Decision, DropTask, MakeTask, Note, RaiseIncident, ThrowSignal
-from app.process.facts import Completed, Continued, Fact, Failed, Happened, Started, Stopped, Thrown
+from app.process.decision import AskPerson, Decision, DropTask, MakeTask, Note, RaiseIncident, ThrowSignal
+from app.process.facts import Changed, Completed, Continued, Fact, Failed, Happened, Started, Stopped, Thrown
 from app.process.graph import EventKind, Graph
 from app.process.graph_json import from_json
 from app.process.state import NeedsMore, Phase, Run, Scope, State, Status, Subscription, Token, Wait
@@ -71,7 +72,7 @@ def advance(connection: Connection, instance_id: str, *, skip: bool = False) -> 
         reached = [
             str(row.instance_id)
             for signal in _signals(decision)
-            for row in call.rows(connection, "throw_event", **_event(signal))
+            for row in call.rows(connection, "throw_event", **loaded.event(signal))
         ]
         written = loaded.written(graph, decision)
         applied = call.one(connection, "apply_decision", instance_id=instance_id, decision=call.Json(written))
@@ -126,6 +127,7 @@ class Loaded:
     facts: Sequence[Fact]
     consumed: Sequence[int]
     surroundings: Surroundings
+    kinds: Kinds
 
     @property
     def has_work(self) -> bool:
@@ -138,11 +140,14 @@ class Loaded:
         """What changed, as JSON for `apply_decision`."""
         before, after = self.state, decision.state
         dropped = [token for token in before.tokens if token not in after.tokens]
+        tokens = _changed(before.tokens, after.tokens)
         variables = [
-            [scope.id, name, value]
+            (scope.id, name, value)
             for scope in after.scopes.values()
-            for name, value in scope.variables.items()
-            if scope.id not in before.scopes or before.scopes[scope.id].variables.get(name, self) is not value
+            for name, value in self.kinds.kept(scope.variables).items()
+            if scope.id not in before.scopes
+            or before.scopes[scope.id].variables.get(name, self) is not value
+            or self.kinds.is_news(name, value)
         ]
         document = {
             "consumed": list(self.consumed),
@@ -151,16 +156,22 @@ class Loaded:
             "number": after.number,
             "put_scopes": [_scope(scope) for scope in _changed(before.scopes, after.scopes)],
             "drop_scopes": [scope for scope in before.scopes if scope not in after.scopes],
-            "put_tokens": [_token(token) for token in _changed(before.tokens, after.tokens)],
+            "put_tokens": [self._token(token) for token in tokens],
             "drop_tokens": dropped,
-            "put_variables": variables,
+            "put_variables": [self._variable(*one) for one in variables],
+            "files": sorted(self._files([*variables, *((t.id, n, v) for t in tokens for n, v in t.variables.items())])),
             "put_waits": [self._wait(graph, wait) for wait in _changed(before.waits, after.waits)],
             "drop_waits": [wait for wait in before.waits if wait not in after.waits],
             "put_undos": [_undo(one) for one in _changed(before.subscriptions, after.subscriptions)],
             "drop_undos": [one for one in before.subscriptions if one not in after.subscriptions],
             "put_runs": [_run(run) for run in _changed(before.runs, after.runs)],
             "drop_runs": [run for run in before.runs if run not in after.runs],
-            "make_tasks": [_task(a) for a in decision.actions if isinstance(a, MakeTask) and a.token in after.tokens],
+            "make_tasks": [
+                self._task(a) for a in decision.actions if isinstance(a, MakeTask) and a.token in after.tokens
+            ],
+            "ask_people": [
+                self._asked(a) for a in decision.actions if isinstance(a, AskPerson) and a.token in after.tokens
+            ],
             "drop_tasks": [
                 self.uids[action.token]
                 for action in decision.actions
@@ -178,6 +189,63 @@ class Loaded:
             ],
         }
         return exact_json.dumps(document)
+
+    def _asked(self, action: AskPerson) -> dict[str, Any]:
+        duty = {
+            "name": action.name, "description": action.description, "priority": action.priority,
+            "form_key": action.form_key, "candidate_users": list(action.candidate_users),
+            "candidate_groups": list(action.candidate_groups), "due": _shown(self._time(action.due)),
+            "follow_up": _shown(self._time(action.follow_up)),
+        }  # fmt: skip
+        known = {name: value for name, value in duty.items() if value not in (None, [])}
+        return {"token": action.token, "assignee": action.assignee, "duty": known}
+
+    def _time(self, text_: str | None) -> datetime | None:
+        """Of a date or a duration; None for what is neither: nobody waits for it."""
+        try:
+            return None if text_ is None else due_at("duration", text_, self.now)
+        except InvalidTiming:
+            return None
+
+    def _variable(self, scope: int, name: str, value: Any) -> list[Any]:
+        kind = self.kinds.of(name, value)
+        return [scope, name, value, kind.type, kind.info]
+
+    def _token(self, token: Token) -> dict[str, Any]:
+        variables = self.kinds.kept(token.variables)
+        return {
+            "id": token.id, "scope": token.scope, "undoes": token.undoes, "run": token.run, "stuck": token.stuck,
+            "phase": str(token.phase), "node": token.node, "via": token.via, "variables": variables,
+            "types": self.kinds.types(variables) or None,
+        }  # fmt: skip
+
+    def _files(self, variables: Iterable[tuple[int, str, Any]]) -> set[str]:
+        """The files that File values name: the instance keeps them."""
+        return {
+            value["file"]
+            for _, name, value in variables
+            if isinstance(value, dict) and self.kinds.of(name, value).type == "File" and "file" in value
+        }
+
+    def _task(self, action: MakeTask) -> dict[str, Any]:
+        asked: dict[str, Any] = {
+            "token": action.token, "task_type": action.topic, "variables": self.kinds.kept(action.variables),
+            "again": action.again,
+        }  # fmt: skip
+        if action.priority is not None:
+            asked["priority"] = max(action.priority, 0)
+        if action.retry is not None:
+            asked |= retries_of(action.retry)
+        return asked
+
+    def event(self, signal: ThrowSignal) -> dict[str, Any]:
+        """As `throw_event` takes it."""
+        return {
+            "kind": "signal",
+            "name": signal.name,
+            "variables": call.Json(exact_json.dumps(dict(signal.variables))),
+            "types": call.Json(exact_json.dumps(self.kinds.types(signal.variables))),
+        }
 
     def _wait(self, graph: Graph, wait: Wait) -> dict[str, Any]:
         timing = None
@@ -207,14 +275,19 @@ def _loaded(text_: str | None) -> Loaded | None:
         return None
     document = exact_json.loads(text_)
     instance = document["instance"]
+    kinds = Kinds()
     variables: dict[int, dict[str, Any]] = {}
-    for scope, name, value in document["variables"]:
+    types: dict[int, dict[str, Any]] = {}
+    for scope, name, value, type_, info in document["variables"]:
         variables.setdefault(scope, {})[name] = value
+        if type_ or info:
+            types.setdefault(scope, {})[name] = {"type": type_, "info": info}
+    variables = {scope: kinds.loaded(found, types.get(scope)) for scope, found in variables.items()}
     tokens = document["tokens"]
     state = State(
         status=Status(instance["status"]),
         number=instance["number"],
-        tokens={t["id"]: Token(**{**_without(t, "uid"), "phase": Phase(t["phase"])}) for t in tokens},
+        tokens={t["id"]: _loaded_token(t, kinds) for t in tokens},
         scopes={s["id"]: Scope(**s, variables=variables.get(s["id"], {})) for s in document["scopes"]},
         waits={
             w["id"]: Wait(w["id"], w["token"], w["node"], EventKind(w["kind"]), w["name"], w["timing"], w["fired"])
@@ -229,7 +302,7 @@ def _loaded(text_: str | None) -> Loaded | None:
         whole=document["whole"],
     )
     numbers = {t["uid"]: t["id"] for t in tokens}
-    facts = (_fact(fact, numbers) for fact in document["facts"])
+    facts = (_fact(fact, numbers, kinds) for fact in document["facts"])
     return Loaded(
         definition_id=instance["definition_id"],
         suspended=instance["suspended"],
@@ -241,27 +314,38 @@ def _loaded(text_: str | None) -> Loaded | None:
         facts=[fact for fact in facts if fact is not None],
         consumed=[fact["id"] for fact in document["facts"]],
         surroundings=Surroundings(instance["business_key"], instance["id"], document["now"]),
+        kinds=kinds,
     )
 
 
-def _fact(row: Mapping[str, Any], numbers: Mapping[str, int]) -> Fact | None:
+def _loaded_token(row: Mapping[str, Any], kinds: Kinds) -> Token:
+    known = {name: value for name, value in row.items() if name not in ("uid", "types")}
+    known |= {"phase": Phase(row["phase"]), "variables": kinds.loaded(row["variables"], row["types"])}
+    return Token(**known)
+
+
+def _fact(row: Mapping[str, Any], numbers: Mapping[str, int], kinds: Kinds) -> Fact | None:
     """A fact, or None when it is about a token that is gone."""
     payload, kind = row["payload"], row["kind"]
+    variables = kinds.told(payload.get("variables") or {}, payload.get("types"))
+    local_variables = kinds.told(payload.get("local_variables") or {}, payload.get("local_types"))
     if kind == "started":
-        return Started(payload["variables"], payload["start"])
+        return Started(variables, payload["start"])
     if kind == "stopped":
         return Stopped(payload["compensate"])
     if kind == "happened":
-        return Happened(row["wait_id"], payload.get("variables") or {})
+        return Happened(row["wait_id"], variables)
     token = numbers.get(row["token_uid"])
     if token is None:
         return None
     if kind == "completed":
-        return Completed(token, payload.get("variables") or {}, payload.get("local_variables") or {})
+        return Completed(token, variables, local_variables)
+    if kind == "changed":
+        return Changed(token, variables, local_variables)
     if kind == "failed":
         return Failed(token, payload.get("message") or "the task failed")
     if kind == "thrown":
-        return Thrown(token, payload["code"], payload.get("message"), payload.get("variables") or {})
+        return Thrown(token, payload["code"], payload.get("message"), variables)
     return Continued(token)
 
 
@@ -281,14 +365,6 @@ def _graph(connection: Connection, definition_id: str) -> Graph:
 
 def _signals(decision: Decision) -> list[ThrowSignal]:
     return [action for action in decision.actions if isinstance(action, ThrowSignal)]
-
-
-def _event(signal: ThrowSignal) -> dict[str, Any]:
-    return {
-        "kind": "signal",
-        "name": signal.name,
-        "variables": call.Json(exact_json.dumps(dict(signal.variables))),
-    }
 
 
 def _joined(done: Advanced | None, applied: Any, reached: Sequence[str]) -> Advanced:
@@ -312,13 +388,6 @@ def _scope(scope: Scope) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _token(token: Token) -> dict[str, Any]:
-    return {
-        "id": token.id, "scope": token.scope, "undoes": token.undoes, "run": token.run, "stuck": token.stuck,
-        "phase": str(token.phase), "node": token.node, "via": token.via, "variables": dict(token.variables),
-    }  # fmt: skip
-
-
 def _undo(one: Subscription) -> dict[str, Any]:
     return {
         "id": one.id, "scope": one.scope, "inner_scope": one.inner, "used": one.used, "activity": one.activity,
@@ -328,17 +397,6 @@ def _undo(one: Subscription) -> dict[str, Any]:
 
 def _run(run: Run) -> dict[str, Any]:
     return {"id": run.id, "running": run.running, "pending": list(run.pending)}
-
-
-def _task(action: MakeTask) -> dict[str, Any]:
-    asked: dict[str, Any] = {
-        "token": action.token, "task_type": action.topic, "variables": dict(action.variables), "again": action.again,
-    }  # fmt: skip
-    if action.priority is not None:
-        asked["priority"] = max(action.priority, 0)
-    if action.retry is not None:
-        asked |= retries_of(action.retry)
-    return asked
 
 
 def retries_of(text_: str) -> dict[str, Any]:
@@ -363,7 +421,3 @@ def _backoff(first_ms: int, cap_ms: int, factor: float) -> dict[str, Any]:
 
 def _shown(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
-
-
-def _without(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in document.items() if key != name}

@@ -147,11 +147,6 @@ def show(json_text: str, type_: str | None, info: Mapping[str, Any] | str | None
     return _typed(orjson.Fragment(json_text), type_, {})
 
 
-def show_typed(typed: Typed, deserialize: bool) -> dict[str, Any]:
-    """`show` of a value that was just read."""
-    return show(strict_json.dumps(typed.value), typed.type, typed.info, deserialize)
-
-
 # Reading
 
 
@@ -347,7 +342,7 @@ def _file_info(json_text: str) -> dict[str, Any]:
 
 def _double_shown(json_text: str) -> str:
     """A whole number as a fraction; the digits of one that has a point are left as they are."""
-    if "." in json_text:
+    if not json_text.lstrip("-").isdecimal():
         return json_text
     return f"{json_text}.0" if len(json_text) < 16 else repr(float(json_text))
 

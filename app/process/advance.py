@@ -10,7 +10,7 @@ from app.process import errors
 from app.process.board import Board, Evaluate, ModelError
 from app.process.decision import Decision
 from app.process.entering import enter, task_for
-from app.process.facts import Completed, Continued, Fact, Failed, Happened, Started, Stopped, Thrown
+from app.process.facts import Changed, Completed, Continued, Fact, Failed, Happened, Started, Stopped, Thrown
 from app.process.graph import Graph, Kind
 from app.process.inclusive import settle_inclusive
 from app.process.state import Phase, Scope, State, Status, Token, Wait
@@ -98,6 +98,15 @@ def _thrown(board: Board, fact: Thrown) -> None:
     errors.throw(board, token, errors.BusinessError(fact.code, fact.message))
 
 
+def _changed(board: Board, fact: Changed) -> None:
+    token = board.tokens.get(fact.token)
+    if token is None:
+        return
+    local = {name: value for name, value in fact.variables.items() if name in token.variables}
+    board.assign(token.scope, {name: value for name, value in fact.variables.items() if name not in local})
+    board.put(replace(token, variables={**token.variables, **local, **fact.local_variables}))
+
+
 def _happened(board: Board, fact: Happened) -> None:
     wait = board.waits.get(fact.wait)
     if wait is None:
@@ -136,6 +145,9 @@ def _continued(board: Board, fact: Continued) -> None:
 
 def _work_again(board: Board, token: Token) -> None:
     """Ask again for the work that failed for good; what the token waits for beside it goes on as it was."""
+    if board.node(token).work is None:
+        board.put(replace(token, stuck=False))  # a person has it still
+        return
     try:
         task = task_for(board, token, board.node(token))
     except ModelError as error:
@@ -180,6 +192,7 @@ WORK_IN: Final[Mapping[type[Any], Callable[[Board, Any], None]]] = {
     Completed: _completed,
     Failed: _failed,
     Thrown: _thrown,
+    Changed: _changed,
     Happened: _happened,
     Continued: _continued,
     Stopped: _stopped,

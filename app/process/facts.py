@@ -43,6 +43,15 @@ class Thrown:
 
 
 @dataclass(frozen=True, slots=True)
+class Changed:
+    """Variables were set from where a token stands, and nothing moves: local ones are seen by its activity alone."""
+
+    token: int
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    local_variables: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Happened:
     """A timer fired, or a message or signal came, for an open wait."""
 
@@ -64,4 +73,4 @@ class Stopped:
     compensate: bool = False
 
 
-Fact = Started | Completed | Failed | Thrown | Happened | Continued | Stopped
+Fact = Started | Completed | Failed | Thrown | Changed | Happened | Continued | Stopped

@@ -201,16 +201,25 @@ select v.task_type, v.version, w.open_tasks, w.waiting_tasks, w.oldest_created_a
 
 -- Processes
 create view celeriac.definitions as
-select d.id as definition_id, d.key, d.version, d.name, d.version_tag, d.deployment_id, d.resource, d.topics, d.startable, d.suspended, d.deployed_at
+select d.id as definition_id, d.key, d.version, d.name, d.version_tag, d.deployment_id, d.resource, d.topics, d.startable,
+       d.suspended or coalesce(d.active_from > celeriac.now(), false) as suspended, d.deployed_at
+  from celeriac.definition d;
+
+create view celeriac.camunda_definitions as
+select d.id as definition_id, d.key, d.version, d.name, d.version_tag, d.category, d.description, d.deployment_id, d.resource, d.topics,
+       d.suspended or coalesce(d.active_from > celeriac.now(), false) as suspended, d.deployed_at, d.startable,
+       not exists (select from celeriac.definition n where n.key = d.key and n.version > d.version) as latest
   from celeriac.definition d;
 
 create view celeriac.definition_graphs as select d.id as definition_id, d.graph from celeriac.definition d;
 
 create view celeriac.resources as
-select r.deployment_id, r.name, r.content from celeriac.resource r;
+select r.deployment_id, r.name, md5(r.deployment_id || r.name)::uuid as resource_id, r.content from celeriac.resource r;
 
 create view celeriac.deployments as
-select d.id as deployment_id, d.name, d.principal, d.deployed_at, d.report from celeriac.deployment d;
+select d.id as deployment_id, d.name, d.source, d.principal, d.deployed_at, d.report,
+       array(select distinct t from celeriac.definition n cross join unnest(n.topics) t where n.deployment_id = d.id) as topics
+  from celeriac.deployment d;
 
 create view celeriac.instances as
 select i.id as instance_id, i.definition_id, d.key as process_key, d.version as process_version, i.business_key, i.status, i.suspended,
@@ -224,7 +233,7 @@ select t.instance_id, t.id as number, t.uid as token_id, t.node, s.node as scope
   from celeriac.token t join celeriac.scope s on s.instance_id = t.instance_id and s.id = t.scope;
 
 create view celeriac.instance_variables as
-select v.instance_id, v.scope as scope_number, s.node as scope, s.parent is null as root, v.name, v.type, v.value
+select v.instance_id, v.scope as scope_number, s.node as scope, s.parent is null as root, v.name, v.type, v.info, v.value
   from celeriac.variable v join celeriac.scope s on s.instance_id = v.instance_id and s.id = v.scope;
 
 create view celeriac.instance_waits as

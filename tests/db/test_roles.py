@@ -28,8 +28,10 @@ SERVES_CALLERS = {
 }  # fmt: skip
 KEEPS_KEYS = {"create_api_key", "find_api_key", "revoke_api_key"}
 MOVES_INSTANCES = {
-    "deploy_models", "load_instance", "apply_decision", "stop_instance", "suspend_instance", "migrate_instance",
-    "set_variables", "complete_token", "purge_instances", "due_instances", "fire_event_timers", "due_starts",
+    "deploy_models", "delete_deployment", "load_instance", "apply_decision", "stop_instance", "suspend_instance",
+    "migrate_instance",
+    "set_variables", "visible_variables", "store_file", "read_file", "complete_token", "purge_instances",
+    "due_instances", "fire_event_timers", "due_starts",
     "fire_start",
 }  # fmt: skip
 

@@ -5,7 +5,7 @@
 create or replace function celeriac.throw_event(
     kind text, name text, variables jsonb default '{}', business_key text default null, correlation jsonb default '{}',
     everyone boolean default false, instance_id uuid default null, ttl_ms bigint default 0, principal text default null,
-    only_types text[] default null)
+    only_types text[] default null, types jsonb default '{}')
 returns setof celeriac.reached_instance
 language plpgsql security definer set search_path = celeriac, pg_temp
 set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
@@ -31,7 +31,7 @@ begin
     for reached in select f.* from celeriac.fitting_waits(throw_event.kind, throw_event.name, throw_event.business_key,
                                                           throw_event.correlation, throw_event.instance_id, only_types) f loop
         perform celeriac.tell_instance(reached.instance_id, 'happened', null,
-                    jsonb_build_object('variables', throw_event.variables), reached.wait_id);
+                    jsonb_build_object('variables', throw_event.variables, 'types', throw_event.types), reached.wait_id);
         count := count + 1;
         return query select reached.instance_id, null::uuid, false;
         exit when throw_event.kind = 'message' and not everyone;
@@ -42,7 +42,8 @@ begin
                           and celeriac.may_move(w.definition_id, only_types) order by w.definition_id loop
             return query
             select s.instance_id, reached.definition_id, true
-              from celeriac.start_instance(reached.definition_id, throw_event.variables, throw_event.business_key, reached.node, null, throw_event.principal) s;
+              from celeriac.start_instance(reached.definition_id, throw_event.variables, throw_event.business_key, reached.node, null,
+                                           throw_event.principal, throw_event.types) s;
             starts := starts + 1;
             exit when throw_event.kind = 'message' and not everyone;
         end loop;

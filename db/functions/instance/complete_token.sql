@@ -1,7 +1,8 @@
 -- complete_token: a fact for a token that a person or a program works for by its id: done (a user task, a receive task), or to
 -- be tried again after an incident (`again`). Refuses: a token that is gone.
 create or replace function celeriac.complete_token(
-    token_uid uuid, variables jsonb default '{}', again boolean default false, principal text default null)
+    token_uid uuid, variables jsonb default '{}', again boolean default false, principal text default null,
+    types jsonb default '{}')
 returns setof celeriac.started_instance
 language plpgsql security definer set search_path = celeriac, pg_temp
 set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
@@ -19,6 +20,6 @@ begin
         perform celeriac.refuse('invalid', 'the token has a task, which a worker completes', 'token_id');
     end if;
     perform celeriac.tell_instance(at.instance_id, case when again then 'continued' else 'completed' end, at.uid,
-                jsonb_build_object('variables', complete_token.variables));
+                jsonb_build_object('variables', complete_token.variables, 'types', complete_token.types));
     return query select at.instance_id, true;
 end $$;

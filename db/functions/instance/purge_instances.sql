@@ -26,7 +26,8 @@ begin
         perform celeriac.forget_instance(gone);
         purged := purged + 1;
     end loop;
-    perform celeriac.forget_events(max_instances);
+    perform celeriac.forget_events(max_instances),
+            celeriac.forget_files(least(horizon, celeriac.now() - interval '1 day'), max_instances);
     last_id := case when cardinality(seen) = max_instances then seen[max_instances] end;
     return next;
 end $$;
