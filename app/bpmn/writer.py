@@ -12,7 +12,7 @@ from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from app.bpmn.names import BPMN, CAMUNDA, CELERIAC, ELEMENTS
-from app.process.graph import Assignment, Event, EventKind, Expression, Flow, Graph, Kind, Node, Table, Value
+from app.process.graph import Assignment, Duty, Event, EventKind, Expression, Flow, Graph, Kind, Node, Table, Value
 
 TIMERS: Final = {"date": "timeDate", "duration": "timeDuration", "cycle": "timeCycle"}
 ROOTS: Final = {EventKind.MESSAGE: "message", EventKind.SIGNAL: "signal", EventKind.ERROR: "error"}
@@ -84,6 +84,9 @@ def _node(graph: Graph, node: Node, is_link: bool, roots: _Roots) -> str:
         "camunda:asyncAfter": "true" if node.commit_after else None,
     }
     inside = "".join(_extensions(node))
+    if node.duty is not None:
+        attributes |= _duty(node.duty)
+        inside = _documentation(node.duty) + inside
     if node.kind is Kind.SUBPROCESS:
         inside += "".join(_scope(graph, node.id, roots))
     elif node.kind is Kind.TASK:
@@ -132,6 +135,19 @@ def _work(node: Node) -> dict[str, str | None]:
         "camunda:topic": _text(node.work.topic),
         "camunda:taskPriority": None if priority is None else _text(priority),
     }
+
+
+def _duty(duty: Duty) -> dict[str, str | None]:
+    named = {
+        "name": duty.name, "camunda:assignee": duty.assignee, "camunda:candidateUsers": duty.candidate_users,
+        "camunda:candidateGroups": duty.candidate_groups, "camunda:dueDate": duty.due,
+        "camunda:followUpDate": duty.follow_up, "camunda:priority": duty.priority, "camunda:formKey": duty.form_key,
+    }  # fmt: skip
+    return {attribute: _text(value) for attribute, value in named.items() if value is not None}
+
+
+def _documentation(duty: Duty) -> str:
+    return "" if duty.description is None else _element("documentation", {}, escape(_text(duty.description)))
 
 
 def _extensions(node: Node) -> Iterator[str]:

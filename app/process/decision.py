@@ -24,6 +24,23 @@ class MakeTask:
 
 
 @dataclass(frozen=True, slots=True)
+class AskPerson:
+    """Work for a person: a token stands on a user task. Times are texts still; who knows the clock reads them."""
+
+    token: int
+    node: str
+    assignee: str | None = None
+    candidate_users: tuple[str, ...] = ()
+    candidate_groups: tuple[str, ...] = ()
+    due: str | None = None
+    follow_up: str | None = None
+    priority: int | None = None
+    name: str | None = None
+    description: str | None = None
+    form_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DropTask:
     """The work of a token is no longer wanted."""
 
@@ -57,7 +74,7 @@ class Note:
     token: int
 
 
-Action = MakeTask | DropTask | ThrowSignal | RaiseIncident | Note
+Action = MakeTask | AskPerson | DropTask | ThrowSignal | RaiseIncident | Note
 
 
 @dataclass(frozen=True, slots=True)

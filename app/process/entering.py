@@ -10,6 +10,7 @@ from typing import Any, Final
 from app.process import errors
 from app.process.board import Board, ModelError
 from app.process.decision import MakeTask, ThrowSignal
+from app.process.duties import ask
 from app.process.graph import Event, EventKind, Flow, Kind, Node
 from app.process.inclusive import go_on_together
 from app.process.state import Phase, Scope, Token
@@ -52,6 +53,8 @@ def enter_waiting(board: Board, token: Token, node: Node) -> None:
     if node.kind is Kind.RECEIVE:
         openings = [*board.openings([node], board.view(token)), *openings]
     board.stand(token, openings)
+    if node.kind is Kind.USER:
+        board.actions.append(ask(board, token, node, board.view(token)))
 
 
 def enter_script(board: Board, token: Token, node: Node) -> None:

@@ -40,6 +40,7 @@ def throw(board: Board, token: Token, error: BusinessError) -> None:
         _refuse(board, token, f"no boundary event catches the error {error.code}")
         return
     board.close_waits(token)
+    board.note("left", token)
     board.consume(token)
 
 
@@ -69,4 +70,5 @@ def interrupt(board: Board, host: Token) -> None:
     """Stop the activity that a token stands on, with all that is inside; the token itself stays to go another way."""
     board.drop(host)
     board.empty(host)
+    board.note("canceled", host)
     board.put(replace(host, stuck=False, variables={}))

@@ -92,6 +92,28 @@ class Work:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
+Text = Expression | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """Whose work a user task is, and what people are shown of it. `due` and `follow_up`: ISO 8601, or a duration.
+
+    Candidates are a text with commas, or an expression that gives such a text or a list.
+    """
+
+    assignee: Text = None
+    candidate_users: Text = None
+    candidate_groups: Text = None
+    due: Text = None
+    follow_up: Text = None
+    priority: Text = None
+    name: Text = None
+    """Where it is an expression; else it is the node's."""
+    description: Text = None
+    form_key: Text = None
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
     """An expression whose value goes into a variable."""
@@ -119,6 +141,7 @@ class Node:
     event: Event | None = None
     work: Work | None = None
     script: Script | None = None
+    duty: Duty | None = None
     inputs: tuple[Assignment, ...] = ()
     outputs: tuple[Assignment, ...] = ()
     default: str | None = None

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from app.process.graph import (
     Assignment,
+    Duty,
     Event,
     EventKind,
     Expression,
@@ -92,6 +93,8 @@ def _node(document: Mapping[str, Any]) -> Node:
     if "script" in parts:
         script = parts["script"]
         parts["script"] = Script(_as_expression(script["expression"]), script.get("result_variable"))
+    if "duty" in parts:
+        parts["duty"] = Duty(**{name: _expression(value) for name, value in parts["duty"].items()})
     for name in ("inputs", "outputs"):
         if name in parts:
             parts[name] = tuple(Assignment(one["name"], _value(one["value"])) for one in parts[name])
