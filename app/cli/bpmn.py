@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -32,15 +32,27 @@ class Delegates(StrEnum):
 
 @dataclass(frozen=True)
 class Checked:
-    """One file, and the fewest options with which it deploys; None when it does not."""
+    """One file, and the fewest options with which it deploys; None when it does not. `best`: with all that may help."""
 
     file: str
     reading: Reading
     options: Options | None
+    best: Reading
 
     @property
     def deploys(self) -> bool:
         return not self.reading.report.errors
+
+    @property
+    def reasons(self) -> set[str]:
+        """What stands in the way, whatever the options."""
+        return {error.message for error in self.best.report.errors}
+
+    @property
+    def topics(self) -> set[str]:
+        """Which topics workers must serve; one that an expression says is its text."""
+        works = [node.work for model in self.best.models for node in model.graph.nodes.values() if node.work]
+        return {work.topic if isinstance(work.topic, str) else work.topic.text for work in works}
 
     @property
     def processes(self) -> list[str]:
@@ -58,7 +70,11 @@ def check_models(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Say whether models can be deployed, and everything that is wrong with them. A folder gives a summary."""
+    """Say whether models can be deployed, and everything that is wrong with them.
+
+    A folder gives a report for a migration: how many can be deployed, with which options, why the others cannot, and
+    which topics need workers.
+    """
     from app.bpmn.options import Options
 
     options = Options(delegates.value, "ignore" if ignore_unrunnable else "error")
@@ -71,7 +87,7 @@ def check_models(
     if as_json:
         document({"files": [_shown(one) for one in checked], "deployable": sum(one.deploys for one in checked)})
     elif path.is_dir():
-        _print_summary(checked)
+        _print_summary(checked, options)
     else:
         _print_findings(checked[0])
     if not all(one.deploys for one in checked):
@@ -91,9 +107,10 @@ def _checked(file: Path, root: Path, options: Options) -> Checked:
         content = file.read_bytes()
     except OSError as error:
         raise Stop(ExitCode.FAILED, f"{file} cannot be read: {error.strerror}") from None
-    fewest = next((one for one in _options_from(options) if not read(content, one).report.errors), None)
+    readings = {one: read(content, one) for one in _options_from(options)}
+    fewest = next((one for one, reading in readings.items() if not reading.report.errors), None)
     name = str(file.relative_to(root)) if root.is_dir() else str(file)
-    return Checked(name, read(content, options), fewest)
+    return Checked(name, readings[options], fewest, list(readings.values())[-1])
 
 
 def _options_from(given: Options) -> list[Options]:
@@ -116,7 +133,8 @@ def _shown(one: Checked) -> dict[str, Any]:
         "file": one.file,
         "deployable": one.deploys,
         "processes": one.processes,
-        "options": None if one.options is None else asdict(one.options),
+        "options": one.options and {"delegates": one.options.delegates, "unrunnable": one.options.unrunnable},
+        "topics": sorted(one.topics),
         "findings": [asdict(finding) for finding in one.reading.report.findings],
     }
 
@@ -138,22 +156,38 @@ def _told(finding: Finding) -> str:
     return f"{finding.severity}: {cell(element + finding.message)}"
 
 
-def _print_summary(checked: Sequence[Checked]) -> None:
-    """One line a file, then how many of each kind, and what stands in the way, the most frequent first."""
-    reasons: Counter[str] = Counter()
-    kinds: Counter[str] = Counter()
+def _print_summary(checked: Sequence[Checked], given: Options) -> None:
+    """One line a file; then how many deploy with which options, what workers are needed, and what stands in the way."""
     for one in checked:
         errors = one.reading.report.errors
         kind = "yes" if one.deploys else " ".join(_flags(one.options)) if one.options else "no"
-        kinds[kind] += 1
         first = "" if one.deploys else f"  line {errors[0].line}: {_told(errors[0]).removeprefix('error: ')}"
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         print(f"{kind:<4} {one.file}{first}{more}")
-        if one.options is None:
-            reasons.update({error.message for error in errors})
+    movable = [one for one in checked if one.options is not None]
+    stuck = [one for one in checked if one.options is None]
     print()
-    words = {"yes": "can be deployed as they are", "no": "cannot be deployed"}
-    for kind, count in kinds.most_common():
-        print(f"{count:>5} of {len(checked)} {words.get(kind, f'can be deployed with {kind}')}")
-    for reason, count in reasons.most_common():
-        print(f"{count:>5} × {cell(reason)}")
+    for told, count in _steps(movable, given):
+        print(f"{count:>5} of {len(checked)} can be deployed {told}")
+    if stuck:
+        print(f"{len(stuck):>5} of {len(checked)} cannot be deployed:")
+    _print_counted(stuck, lambda one: one.reasons)
+    if any(one.topics for one in movable):
+        print("\nTopics that workers must serve, and how many of the models that can be deployed have them:")
+    _print_counted(movable, lambda one: one.topics)
+
+
+def _steps(movable: Sequence[Checked], given: Options) -> Iterator[tuple[str, int]]:
+    """How many deploy with the options that were given, then with more of them, as far as that helps any."""
+    needed = [frozenset(_flags(one.options)) for one in movable]
+    least = frozenset(_flags(given))
+    for flags in sorted({least, *needed}, key=lambda one: (len(one), *sorted(one))):
+        told = "with " + " ".join(sorted(flags)) if flags else "as they are"
+        yield told, sum(need <= flags for need in needed)
+
+
+def _print_counted(models: Sequence[Checked], told: Callable[[Checked], set[str]]) -> None:
+    """In how many of the models each thing is, the most frequent first."""
+    counted = Counter(thing for one in models for thing in told(one))
+    for thing, count in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])):
+        print(f"{count:>9} × {cell(thing)}")

@@ -80,16 +80,39 @@ def test_a_folder_gives_a_report_of_what_would_move(check: Check, folder: Path) 
     assert "no   twice.bpmn  line 4: a: call activities are not there yet (and 1 more)" in lines
     assert any(one.startswith("--delegates topics java.bpmn  line 4: a: Java code cannot be run") for one in lines)
     assert any(one.startswith("--ignore-unrunnable deep/listener.bpmn20.xml") for one in lines)
-    summary = [one.strip() for one in lines[lines.index("") + 1 :]]
-    assert sorted(summary) == [
+    assert [one.strip() for one in lines[lines.index("") + 1 :]] == [
         "1 of 6 can be deployed as they are",
-        "1 of 6 can be deployed with --delegates topics",
-        "1 of 6 can be deployed with --delegates topics --ignore-unrunnable",
-        "1 of 6 can be deployed with --ignore-unrunnable",
-        "2 of 6 cannot be deployed",
+        "2 of 6 can be deployed with --delegates topics",
+        "2 of 6 can be deployed with --ignore-unrunnable",
+        "4 of 6 can be deployed with --delegates topics --ignore-unrunnable",
+        "2 of 6 cannot be deployed:",
         "2 × call activities are not there yet",
+        "",
+        "Topics that workers must serve, and how many of the models that can be deployed have them:",
+        "2 × do-a",
+        "1 × org.acme.Charge",
+        "1 × x",
     ]
-    assert summary[0] == "2 of 6 cannot be deployed"
+
+
+def test_a_report_counts_from_the_options_that_it_was_given(check: Check, folder: Path) -> None:
+    _, out, _ = check(folder, "--delegates", "topics")
+    assert [line.strip() for line in out.splitlines() if " of 6 " in line] == [
+        "2 of 6 can be deployed with --delegates topics",
+        "4 of 6 can be deployed with --delegates topics --ignore-unrunnable",
+        "2 of 6 cannot be deployed:",
+    ]
+
+
+def test_why_a_model_cannot_be_deployed_is_what_no_option_helps_against(check: Check, tmp_path: Path) -> None:
+    (tmp_path / "both.bpmn").write_bytes(
+        line('<bpmn:serviceTask id="a" camunda:class="x"/>', '<bpmn:callActivity id="b"/>')
+    )
+    _, out, _ = check(tmp_path)
+    assert [line.strip() for line in out.splitlines()[-2:]] == [
+        "1 of 1 cannot be deployed:",
+        "1 × call activities are not there yet",
+    ]
 
 
 def test_a_folder_of_good_models_is_a_success(check: Check, tmp_path: Path) -> None:
@@ -106,7 +129,7 @@ def test_json_has_all_findings_and_the_fewest_options(check: Check, folder: Path
     assert (code, told["deployable"], len(by_file)) == (1, 1, 6)
     assert by_file["good.bpmn"] == {
         "file": "good.bpmn", "deployable": True, "processes": ["p"], "findings": [],
-        "options": {"delegates": "error", "unrunnable": "error"},
+        "options": {"delegates": "error", "unrunnable": "error"}, "topics": ["do-a"],
     }  # fmt: skip
     assert by_file["java.bpmn"]["options"] == {"delegates": "topics", "unrunnable": "error"}
     assert by_file["later.bpmn"]["options"] is None
