@@ -60,6 +60,10 @@ class Call(Request):
         self.principal = principal
         self._model = model
 
+    async def identify_again(self) -> None:
+        """Ask anew who it is, after a long wait: 401 when the credential holds no more."""
+        self.principal = await self.parts.authenticator.principal(self.credential)
+
     async def body(self) -> bytes:
         """What FastAPI asks before `json`: only whether there is one."""
         return b"" if self._model is None else b"{}"

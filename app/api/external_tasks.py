@@ -29,7 +29,7 @@ from app.api.fields import (
     TaskType,
 )
 from app.api.leases import as_owner, as_owner_of_all
-from app.api.polls import Wanted, fetch_patiently
+from app.api.polls import NativeWanted, fetch_patiently
 from app.api.problems import BODY_REFUSALS, documented
 from app.api.rights import demand, demand_types
 
@@ -137,7 +137,7 @@ async def fetch_and_lock(call: Call, body: FetchRequest) -> Response:
     """
     demand(call.principal, "work")
     demand_types(call.principal, body.task_types, "task_types")
-    wanted = Wanted(
+    wanted = NativeWanted(
         worker_id=body.worker_id,
         task_types=tuple(dict.fromkeys(body.task_types)),
         max_tasks=body.max_tasks,

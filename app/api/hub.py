@@ -34,13 +34,17 @@ ReadyTypes = Callable[[Sequence[str]], Awaitable[Mapping[str, int]]]
 
 
 class Place:
-    """The place of one waiting poll: `room` is how many tasks it takes, `kind` what decides whether a task suits it."""
+    """The place of one waiting poll: `room` is how many tasks it takes, `kind` what decides whether a task suits it.
 
-    def __init__(self, task_types: Sequence[str], room: int, kind: Hashable, picky: bool) -> None:
+    `picky`: ready work of its types may not suit it. `party`: those that have a limit of their own together.
+    """
+
+    def __init__(self, task_types: Sequence[str], room: int, kind: Hashable, picky: bool, party: str = "") -> None:
         self.task_types = task_types
         self.room = room
         self.kind = kind
         self.picky = picky
+        self.party = party
         self.promised: str | None = None
         self.client_gone = False
         self._signal = asyncio.Event()
@@ -67,10 +71,14 @@ class Place:
 class Hub:
     """Who waits, for what, and since when. Belongs to one event loop; `run` must be running for polls to be woken."""
 
-    def __init__(self, ready_types: ReadyTypes, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(
+        self, ready_types: ReadyTypes, most_waiting: int = MOST_WAITING, most_of: Mapping[str, int] | None = None
+    ) -> None:
         self._ready_types = ready_types
         self._most_waiting = most_waiting
+        self._most_of = most_of or {}
         self._places: dict[Place, None] = {}
+        self._parties: Counter[str] = Counter()
         self._queues: dict[str, dict[Place, None]] = {}
         self._promised: Counter[str] = Counter()
         self._fruitless: set[Hashable] = set()
@@ -84,17 +92,20 @@ class Hub:
         return len(self._places)
 
     def enter(self, place: Place) -> bool:
-        """Start to wait; False when the house is full. Oldest first, in every queue of its types."""
-        if len(self._places) >= self._most_waiting:
+        """Start to wait; False when the house is full, or has no more for this party. Oldest first, for each type."""
+        most_of_party = self._most_of.get(place.party, self._most_waiting)
+        if len(self._places) >= self._most_waiting or self._parties[place.party] >= most_of_party:
             return False
         self._places[place] = None
+        self._parties[place.party] += 1
         self._line_up(place)
         self._occupied.set()
         return True
 
     def leave(self, place: Place) -> None:
         """Stop to wait. What was promised to it goes to the next."""
-        self._places.pop(place, None)
+        if self._places.pop(place, 0) is None:
+            self._parties[place.party] -= 1
         self._step_out(place)
         if place.promised is not None:
             self._fulfil(place)

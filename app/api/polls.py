@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Hashable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
+from uuid import UUID
 
 from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
 from starlette.types import Receive
 
 from app.api.door import Call
@@ -28,9 +30,44 @@ from db.errors import Refused, Unavailable
 log = logging.getLogger(__name__)
 
 
+class Leased(Protocol):
+    """A task under a lease, with whatever else its worker gets."""
+
+    @property
+    def task_id(self) -> UUID: ...
+
+    @property
+    def task_type(self) -> str: ...
+
+    @property
+    def fencing_token(self) -> int: ...
+
+
+T_co = TypeVar("T_co", bound=Leased, covariant=True)
+
+
+class Wanted(Protocol[T_co]):
+    """What a poll asks for, whichever face it came to: see Place for what its members mean."""
+
+    @property
+    def worker_id(self) -> str: ...
+
+    @property
+    def task_types(self) -> tuple[str, ...]: ...
+
+    @property
+    def max_tasks(self) -> int: ...
+
+    @property
+    def place(self) -> Place: ...
+
+    async def claim(self, call: Call, connection: AsyncConnection) -> Sequence[T_co]:
+        """Tasks under a lease, committed; as many as there are now."""
+
+
 @dataclass(frozen=True)
-class Wanted:
-    """What a poll asks for; `versions` is JSON text."""
+class NativeWanted:
+    """What a poll at /v1 asks for; `versions` is JSON text."""
 
     worker_id: str
     task_types: tuple[str, ...]
@@ -38,32 +75,57 @@ class Wanted:
     lock_duration_ms: int | None
     versions: str | None
 
+    @property
+    def place(self) -> Place:
+        kind: Hashable = (self.task_types, self.versions)
+        return Place(self.task_types, self.max_tasks, kind, picky=self.versions is not None)
+
+    async def claim(self, call: Call, connection: AsyncConnection) -> Sequence[Row[Any]]:
+        return await authority.arows(
+            connection,
+            "fetch_tasks",
+            worker_id=self.worker_id,
+            task_types=list(self.task_types),
+            max_tasks=self.max_tasks,
+            lock_duration_ms=self.lock_duration_ms,
+            versions=None if self.versions is None else Json(self.versions),
+            **call.rights,
+        )
+
 
 @dataclass(frozen=True)
-class Taken:
+class Taken(Generic[T_co]):
     """Tasks under a lease, and how long the poll had waited when it began to take them.
 
     A worker counts a lease from when it sent the poll plus this wait: by its own clock, and never too long.
     """
 
-    tasks: Sequence[Row[Any]]
+    tasks: Sequence[T_co]
     waited_ms: int
 
 
-async def fetch_patiently(call: Call, wanted: Wanted, wait_seconds: float) -> Taken:
-    """Tasks under a lease; none when there was no work until `wait_seconds` were over."""
+class TooManyPolls(Problem):
+    """There is no place left to wait at."""
+
+    def __init__(self) -> None:
+        super().__init__(429, "too many polls wait here already", headers={"Retry-After": "1"})
+
+
+async def fetch_patiently(call: Call, wanted: Wanted[T_co], wait_seconds: float) -> Taken[T_co]:
+    """Tasks under a lease; none when there was no work until `wait_seconds` were over. May raise TooManyPolls."""
     began_at = time.monotonic()
-    if wait_seconds == 0:
+    if wait_seconds <= 0:
         tasks, claimed_at = await _claim(call, wanted, place=None)
     else:
-        kind = (wanted.task_types, wanted.versions)
-        place = Place(wanted.task_types, wanted.max_tasks, kind, picky=wanted.versions is not None)
+        place = wanted.place
         async with _waiting(call, place):
             tasks, claimed_at = await _claim_or_wait(call, wanted, place, began_at + wait_seconds)
     return Taken(tasks, waited_ms=int((claimed_at - began_at) * 1000))
 
 
-async def _claim_or_wait(call: Call, wanted: Wanted, place: Place, deadline: float) -> tuple[Sequence[Row[Any]], float]:
+async def _claim_or_wait(
+    call: Call, wanted: Wanted[T_co], place: Place, deadline: float
+) -> tuple[Sequence[T_co], float]:
     """The tasks, and when (monotonic seconds) the claim that found them began."""
     hub = call.parts.hub
     claimed_at = time.monotonic()
@@ -79,33 +141,23 @@ async def _claim_or_wait(call: Call, wanted: Wanted, place: Place, deadline: flo
     return (), claimed_at
 
 
-async def _claim(call: Call, wanted: Wanted, place: Place | None) -> tuple[Sequence[Row[Any]], float]:
+async def _claim(call: Call, wanted: Wanted[T_co], place: Place | None) -> tuple[Sequence[T_co], float]:
     """Tasks, and when (monotonic seconds) there was a connection to ask for them: no lease began before."""
     async with call.parts.database.connection() as connection:
         claimed_at = time.monotonic()
         if place is not None and place.client_gone:  # it may have left while we waited for the connection
             return (), claimed_at
-        tasks = await authority.arows(
-            connection,
-            "fetch_tasks",
-            worker_id=wanted.worker_id,
-            task_types=list(wanted.task_types),
-            max_tasks=wanted.max_tasks,
-            lock_duration_ms=wanted.lock_duration_ms,
-            versions=None if wanted.versions is None else Json(wanted.versions),
-            **call.rights,
-        )
-        return tasks, claimed_at
+        return await wanted.claim(call, connection), claimed_at
 
 
-async def _ask_again(call: Call, wanted: Wanted) -> None:
+async def _ask_again(call: Call, wanted: Wanted[Any]) -> None:
     """401 or 403 when the key was revoked, or its rights were taken away, while the poll waited."""
-    call.principal = await call.parts.authenticator.principal(call.credential)
+    await call.identify_again()
     demand(call.principal, "work")
     demand_types(call.principal, wanted.task_types, "task_types")
 
 
-async def _give_back(call: Call, worker_id: str, tasks: Sequence[Row[Any]]) -> None:
+async def _give_back(call: Call, worker_id: str, tasks: Sequence[Leased]) -> None:
     """Release what nobody will hear of. If that fails too, the leases end by themselves."""
     for task in tasks:
         try:
@@ -125,7 +177,7 @@ async def _give_back(call: Call, worker_id: str, tasks: Sequence[Row[Any]]) -> N
 async def _waiting(call: Call, place: Place) -> AsyncIterator[None]:
     """A place at the hub for as long as the client stays."""
     if not call.parts.hub.enter(place):
-        raise Problem(429, "too many polls wait here already", headers={"Retry-After": "1"})
+        raise TooManyPolls
     watch = asyncio.create_task(_watch_client(call.receive, place))
     try:
         yield

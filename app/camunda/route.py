@@ -45,6 +45,10 @@ class CamundaCall(Call):
         super().__init__(request.scope, request.receive, credential, principal, None)
         self.sent = sent
 
+    async def identify_again(self) -> None:
+        if self.principal is not ANYBODY:
+            await super().identify_again()
+
     @property
     def asked(self) -> Sent:
         """The parameters in the address. Of one that is given twice the last holds."""

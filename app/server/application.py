@@ -40,6 +40,7 @@ from app.api.jwt_auth import TokenVerifier, configured_verifier
 from app.api.redis_check import RedisCheck
 from app.bell import Bell
 from app.camunda import face
+from app.camunda.external_task_fetch import PARTY
 from app.server.access_log import AccessLog
 from app.settings import Settings
 from db.engine import async_engine
@@ -106,7 +107,7 @@ async def _opened(settings: Settings, tokens: TokenVerifier | None) -> AsyncIter
         redis_check = RedisCheck(settings.redis_url)
         stack.push_async_callback(redis_check.aclose)
         database = Database(engine)
-        hub = Hub(_ready_types(database))
+        hub = Hub(_ready_types(database), most_of={PARTY: settings.camunda_polls})
         announcer = Announcer(hub, bell)
         release = code_hash()
         parts = Parts(

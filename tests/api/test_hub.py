@@ -141,6 +141,18 @@ async def test_a_full_house_takes_nobody_and_a_leaver_makes_room() -> None:
     assert hub.waiting == 2
 
 
+async def test_a_party_has_a_limit_of_its_own() -> None:
+    hub = Hub(Ready(), most_of={"guests": 1})
+    guest, other = (Place(("mail",), 1, "any", False, "guests") for _ in range(2))
+    assert hub.enter(guest)
+    assert not hub.enter(other)
+    enter(hub)
+    hub.leave(guest)
+    hub.leave(guest)
+    assert hub.enter(other)
+    assert not hub.enter(guest)
+
+
 async def test_closing_wakes_everybody() -> None:
     hub = Hub(Ready())
     places = [enter(hub) for _ in range(3)]

@@ -1,0 +1,254 @@
+"""What fetchAndLock asks for: topics with their filters, and the claim that answers it, variables and all."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.api import strict_json
+from app.api.door import Call
+from app.api.fields import MOST_TASKS
+from app.api.hub import Place
+from app.camunda.errors import ENGINE, CamundaError, invalid
+from app.camunda.external_task_rows import ROWS, properties_of, shown_locked
+from app.camunda.identifiers import definition_uuid
+from app.camunda.sent import Sent
+from app.camunda.values import show
+from db import call as authority
+from db.call import Json
+
+PARTY: Final = "camunda"
+"""Polls of this face, which have a limit of their own."""
+LONGEST_WAIT_MS: Final = 1_800_000
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic that is asked for. `filters`: what SQL looks at beside its name; None when nothing can match them."""
+
+    name: str
+    lock_ms: int
+    variables: tuple[str, ...] | None
+    local: bool
+    deserialize: bool
+    properties: bool
+    filters: Mapping[str, Any] | None
+
+    @property
+    def kind(self) -> tuple[tuple[str, ...] | None, bool]:
+        return self.variables, self.local
+
+
+@dataclass(frozen=True)
+class Locked:
+    """A task under a lease, and the entry of the answer that says so."""
+
+    task_id: UUID
+    task_type: str
+    fencing_token: int
+    shown: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class CamundaWanted:
+    """What a poll at /engine-rest asks for: see Wanted."""
+
+    worker_id: str
+    topics: Mapping[str, Topic]
+    max_tasks: int
+    sorting: str | None
+    by_priority: bool
+    wait_seconds: float
+    task_types: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        served = () if self.max_tasks == 0 else (t.name for t in self.topics.values() if t.filters is not None)
+        object.__setattr__(self, "task_types", tuple(served))
+
+    @property
+    def place(self) -> Place:
+        """Two polls with the same filters are suited by the same tasks."""
+        picky = any(self.topics[name].filters for name in self.task_types)
+        kind: Hashable = strict_json.dumps([[name, self.topics[name].filters] for name in self.task_types])
+        return Place(self.task_types, self.max_tasks, kind if picky else self.task_types, picky, PARTY)
+
+    async def claim(self, call: Call, connection: AsyncConnection) -> Sequence[Locked]:
+        """Locks and reads in one transaction, so that no task is locked whose answer cannot be written."""
+        if not self.task_types:
+            return ()
+        await connection.execution_options(isolation_level="READ COMMITTED")
+        with authority.refusals():
+            async with connection.begin():
+                leased = await authority.arows(
+                    connection,
+                    "fetch_external_tasks",
+                    worker_id=self.worker_id,
+                    topics=Json(strict_json.dumps([_asked(self.topics[name]) for name in self.task_types])),
+                    max_tasks=self.max_tasks,
+                    sorting=self.sorting,
+                    on_loss=call.parts.settings.camunda_lost_leases,
+                    **call.rights,
+                )
+                return await self._described(call, connection, leased) if leased else ()
+
+    async def _described(self, call: Call, connection: AsyncConnection, leased: Sequence[Row[Any]]) -> list[Locked]:
+        """In the order in which they were taken."""
+        found = await connection.execute(ROWS, {"ids": [one.task_id for one in leased]})
+        rows = {row.id: row for row in found}
+        variables = await self._variables(connection, list(rows.values()))
+        properties = await self._properties(connection, list(rows.values()))
+        return [
+            Locked(
+                one.task_id,
+                one.task_type,
+                one.fencing_token,
+                shown_locked(
+                    rows[one.task_id],
+                    call.parts.settings,
+                    variables[rows[one.task_id].token_id],
+                    properties.get((rows[one.task_id].definition_id, rows[one.task_id].node), {}),
+                ),
+            )
+            for one in leased
+        ]
+
+    async def _variables(self, connection: AsyncConnection, rows: Sequence[Row[Any]]) -> Mapping[UUID, dict[str, Any]]:
+        """Of each token what its topic asks for. Topics that ask for the same are read together."""
+        asked: dict[Any, list[UUID]] = defaultdict(list)
+        deserialize = {row.token_id: self.topics[row.topic].deserialize for row in rows}
+        for row in rows:
+            asked[self.topics[row.topic].kind].append(row.token_id)
+        found: dict[UUID, dict[str, Any]] = defaultdict(dict)
+        for (names, local), tokens in asked.items():
+            if names != ():
+                known = None if names is None else list(names)
+                for one in await authority.arows(
+                    connection, "visible_variables", token_uids=tokens, names=known, local_only=local
+                ):
+                    found[one.token_uid][one.name] = show(one.value, one.type, one.info, deserialize[one.token_uid])
+        return found
+
+    async def _properties(self, connection: AsyncConnection, rows: Sequence[Row[Any]]) -> Mapping[Any, Any]:
+        """(definition, node) -> extension properties, of the topics that want them."""
+        asked = [row for row in rows if self.topics[row.topic].properties]
+        if not asked:
+            return {}
+        found = await connection.execute(*properties_of(asked))
+        return {(row.definition_id, row.node): orjson.Fragment(row.properties) for row in found}
+
+
+def read_wanted(sent: Sent) -> CamundaWanted:
+    """Of the body of a fetchAndLock. What Camunda's engine refuses there is a 500 of its own types."""
+    wait_ms = sent.integer("asyncResponseTimeout", 0) or 0
+    if wait_ms > LONGEST_WAIT_MS:
+        raise invalid(
+            f"The asynchronous response timeout cannot be set to a value greater than {LONGEST_WAIT_MS} milliseconds"
+        )
+    by_priority, orders = sent.boolean("usePriority"), [_order(one) for one in sent.list_of_sent("sorting")]
+    max_tasks = sent.integer("maxTasks", 0) or 0
+    topics = [_read_topic(one) for one in sent.list_of_sent("topics")]
+    worker_id = worker_of(sent)
+    if max_tasks < 0:
+        raise CamundaError(500, "ProcessEngineException", "maxResults is not greater than or equal to 0", code=ENGINE)
+    return CamundaWanted(
+        worker_id=worker_id,
+        topics={topic.name: topic for topic in topics},
+        max_tasks=min(max_tasks, MOST_TASKS),
+        sorting=orders[0] if orders else None,
+        by_priority=by_priority,
+        wait_seconds=wait_ms / 1000,
+    )
+
+
+def worker_of(sent: Sent) -> str:
+    """The workerId, which everybody who works must say; a number is a name as well."""
+    return required(sent, "workerId")
+
+
+def required(sent: Sent, name: str) -> str:
+    """A text without which Camunda's engine does not begin: 500, as it says."""
+    given = sent.text(name)
+    if given is None:
+        raise CamundaError(500, "NullValueException", f"{name} is null", code=ENGINE)
+    return given
+
+
+def _order(sorting: Sent) -> str:
+    by, order = sorting.text("sortBy"), sorting.text("sortOrder")
+    if by != "createTime":
+        raise invalid(f"Cannot set query sortBy parameter to value {by}")
+    if order not in ("asc", "desc"):
+        raise invalid(f"Cannot set query sortOrder parameter to value {order}")
+    return order
+
+
+def _read_topic(sent: Sent) -> Topic:
+    name, lock_ms = required(sent, "topicName"), sent.integer("lockDuration", 0) or 0
+    if lock_ms <= 0:
+        raise CamundaError(500, "ProcessEngineException", "lockTime is not greater than 0", code=ENGINE)
+    variables = sent.names("variables")
+    return Topic(
+        name=name,
+        lock_ms=lock_ms,
+        variables=None if variables is None else tuple(variables),
+        local=sent.boolean("localVariables"),
+        deserialize=sent.boolean("deserializeValues"),
+        properties=sent.boolean("includeExtensionProperties"),
+        filters=_read_filters(sent),
+    )
+
+
+def _read_filters(sent: Sent) -> Mapping[str, Any] | None:
+    """As fetch_external_tasks takes them. None: nothing can match, such as what belongs to a tenant."""
+    if sent.names("tenantIdIn"):
+        return None
+    filters: dict[str, Any] = {
+        "business_key": sent.text("businessKey"),
+        "definition_ids": _one_or_some(sent, "processDefinitionId"),
+        "process_keys": _one_or_some(sent, "processDefinitionKey"),
+        "version_tag": sent.text("processDefinitionVersionTag"),
+        "process_variables": [[name, *_plain(value)] for name, value in sent.mapping("processVariables").items()]
+        or None,
+    }
+    if filters["definition_ids"] is not None:
+        known = map(definition_uuid, filters["definition_ids"])
+        filters["definition_ids"] = [one for one in known if one is not None]
+    if [] in (filters["definition_ids"], filters["process_keys"]):
+        return None
+    return {name: value for name, value in filters.items() if value is not None}
+
+
+def _one_or_some(sent: Sent, name: str) -> list[str] | None:
+    """`name` and `nameIn` together: one that is in both."""
+    one, some = sent.text(name), sent.names(f"{name}In") or None
+    if one is None:
+        return some
+    return [one] if some is None or one in some else []
+
+
+def _plain(value: Any) -> tuple[str, Any]:
+    """The type that Camunda infers from a JSON value, and the value: both must be those of the variable."""
+    if value is None:
+        return "Null", None
+    if isinstance(value, bool):
+        return "Boolean", value
+    if isinstance(value, int):
+        return "Integer" if -(1 << 31) <= value < 1 << 31 else "Long", value
+    if isinstance(value, float):
+        return "Double", value
+    if isinstance(value, str):
+        return "String", value
+    raise CamundaError(
+        500, "ProcessEngineException", "Object values cannot be used to query for process variables", code=ENGINE
+    )
+
+
+def _asked(topic: Topic) -> dict[str, Any]:
+    return {"topic": topic.name, "lock_ms": topic.lock_ms, **(topic.filters or {})}

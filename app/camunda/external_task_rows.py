@@ -1,0 +1,84 @@
+"""External tasks as answers show them: to whoever fetches one, and to whoever lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Row, bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.types import Uuid
+
+from app.camunda.errors import CamundaError, refused
+from app.camunda.identifiers import activity_instance_id, definition_id
+from app.settings import Settings
+
+LONGEST_MESSAGE: Final = 666
+"""Characters of an error message that Camunda 7 keeps."""
+
+# What went wrong last is in the timeline. It is looked up only for tasks that may have failed before.
+ROWS: Final = text(f"""
+    select e.*, left(f.error, {LONGEST_MESSAGE}) as error_message, f.details as error_details
+      from celeriac.external_tasks e
+      left join lateral (select h.detail ->> 'error' as error, h.detail ->> 'details' as details
+                           from celeriac.task_timeline h
+                          where h.task_id = e.id and h.kind = 'failed' order by h.at desc limit 1) f
+        on e.attempt > 1 or e.retries_told or (e.attempt > 0 and e.state <> 'LOCKED')
+     where e.id = any(:ids)
+""").bindparams(bindparam("ids", type_=ARRAY(Uuid)))  # noqa: S608 - a number of ours
+
+_PROPERTIES: Final = text("""
+    select d.definition_id, n ->> 'id' as node, n -> 'work' -> 'properties' as properties
+      from celeriac.definition_graphs d
+     cross join lateral jsonb_array_elements(d.graph -> 'nodes') n
+     where d.definition_id = any(:ids) and n ->> 'id' = any(:nodes) and n -> 'work' ? 'properties'
+""").bindparams(bindparam("ids", type_=ARRAY(Uuid)))
+
+
+def missing(task_id: str) -> CamundaError:
+    """404, for what there is not and for what the caller may not see."""
+    return refused(f"External task with id {task_id} does not exist", 404)
+
+
+def shown(row: Row[Any], settings: Settings) -> dict[str, Any]:
+    """A row of ROWS as lists have it."""
+    return {
+        "activityId": row.node,
+        "activityInstanceId": activity_instance_id(row.node, row.token_id),
+        "errorMessage": row.error_message,
+        "executionId": row.token_id,
+        "id": row.id,
+        "lockExpirationTime": row.lock_expires_at,
+        "createTime": row.created_at,
+        "processDefinitionId": definition_id(row.process_key, row.process_version, row.definition_id),
+        "processDefinitionKey": row.process_key,
+        "processDefinitionVersionTag": row.version_tag,
+        "processInstanceId": row.instance_id,
+        "retries": row.retries if row.retries_told or settings.camunda_retries == "engine" else None,
+        "suspended": row.suspended,
+        "workerId": row.worker_id,
+        "topicName": row.topic,
+        "tenantId": None,
+        "priority": row.priority,
+        "businessKey": row.business_key,
+    }
+
+
+def shown_locked(
+    row: Row[Any], settings: Settings, variables: Mapping[str, Any], properties: Mapping[str, str]
+) -> dict[str, Any]:
+    """A row of ROWS as the worker gets it that has just taken it."""
+    return shown(row, settings) | {
+        "errorDetails": row.error_details,
+        "suspended": False,
+        "variables": variables,
+        "extensionProperties": properties,
+    }
+
+
+def properties_of(rows: Sequence[Row[Any]]) -> tuple[Any, dict[str, Any]]:
+    """The statement, and its values, that finds the extension properties of these tasks' activities."""
+    return _PROPERTIES, {
+        "ids": list({row.definition_id for row in rows}),
+        "nodes": list({row.node for row in rows}),
+    }
