@@ -15,10 +15,11 @@ from app.bpmn.problems import Finding
 from app.bpmn.reader import Model, read
 from app.engine import start_waits
 from app.process.graph import Graph
-from app.process.graph_json import to_json
+from app.process.graph_json import from_json, to_json
 from db.call import Json
 
 MODEL_ENDINGS: Final = (".bpmn", ".bpmn20.xml", ".xml")
+CAMUNDA_ENDINGS: Final = (".bpmn", ".bpmn20.xml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,12 @@ class Resource:
 
     name: str
     content: bytes
+    endings: tuple[str, ...] = MODEL_ENDINGS
+    """What the names of models end with."""
 
     @property
     def is_model(self) -> bool:
-        return self.name.lower().endswith(MODEL_ENDINGS)
+        return self.name.lower().endswith(self.endings)
 
 
 class NotDeployable(Exception):
@@ -42,7 +45,7 @@ class NotDeployable(Exception):
         self.findings = findings
 
 
-def prepared(name: str, resources: Sequence[Resource], options: Options, now: datetime) -> dict[str, Any]:
+def prepared(name: str | None, resources: Sequence[Resource], options: Options, now: datetime) -> dict[str, Any]:
     """The arguments of `deploy_models`. Raises NotDeployable with every finding of every file."""
     findings: list[tuple[str, Finding]] = []
     definitions: list[dict[str, Any]] = []
@@ -59,7 +62,7 @@ def prepared(name: str, resources: Sequence[Resource], options: Options, now: da
         for place, definition in enumerate(definitions)
         if definition["key"] in keys[:place]
     ]
-    if not definitions and not findings:
+    if not definitions and not findings and options.executable != "stated":
         findings.append(
             (resources[0].name if resources else "", Finding("error", None, 1, "there is no model to deploy"))
         )
@@ -74,6 +77,11 @@ def prepared(name: str, resources: Sequence[Resource], options: Options, now: da
     }
 
 
+def starts_of(graph_text: str, now: datetime) -> list[dict[str, Any]]:
+    """What begins instances of a definition that is deployed already; `graph_text` is its graph as it is stored."""
+    return start_waits(from_json(exact_json.loads(graph_text)), now)
+
+
 def topics_of(graph: Graph) -> list[str]:
     """The task types that a process asks for; `*` where an expression names one."""
     topics = (node.work.topic for node in graph.nodes.values() if node.work is not None)
@@ -86,6 +94,8 @@ def _definition(model: Model, resource: Resource, options: Options, now: datetim
         "key": model.graph.process,
         "name": model.graph.name,
         "version_tag": model.version_tag,
+        "category": model.category,
+        "description": model.description,
         "checksum": checksum.hexdigest(),
         "resource": resource.name,
         "graph": to_json(model.graph),

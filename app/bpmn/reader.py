@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from app.bpmn.checks import check
+from app.bpmn.duties import read_duty
 from app.bpmn.events import Roots, definitions_of, is_link, read_event, read_roots
 from app.bpmn.markup import Element, Unreadable, parse
-from app.bpmn.names import BPMN, CELERIAC, bpmn, extension, extensions, is_bpmn, is_name, is_true
+from app.bpmn.names import BPMN, CELERIAC, ELEMENTS, bpmn, extension, extensions, is_bpmn, is_name, is_true
 from app.bpmn.options import Options
 from app.bpmn.problems import Report
-from app.bpmn.values import condition_of, is_runnable, parameters, script_in, shown, text_or_expression
+from app.bpmn.values import condition_of, is_runnable, parameters, script_in, shown, text_of, text_or_expression
 from app.bpmn.work import cannot_be_run, read_work
 from app.process.graph import Event, EventKind, Expression, Flow, Graph, Kind, Node, Script
 
@@ -44,6 +45,9 @@ class Model:
     graph: Graph
     version_tag: str | None = None
     history_time_to_live: str | None = None
+    category: str | None = None
+    """The target namespace of the file."""
+    description: str | None = None
     lines: Mapping[str, int] = field(default_factory=dict)
     """The line of each element, for messages."""
 
@@ -59,6 +63,8 @@ class Reading:
 def read(content: bytes, options: Options | None = None) -> Reading:
     """Read a BPMN file. Never raises for what is in it: the report says what is wrong."""
     report = Report()
+    options = options or Options()
+    stated = options.executable == "stated"
     try:
         definitions = parse(content)
     except Unreadable as fault:
@@ -69,11 +75,15 @@ def read(content: bytes, options: Options | None = None) -> Reading:
         return Reading((), report)
     roots = read_roots(definitions)
     _check_ids(definitions, report)
+    category = definitions.get("targetNamespace")
     models = []
     for process in (child for child in definitions.children if child.name == bpmn("process")):
-        if is_true(process.get("isExecutable") or "true"):
-            models.append(_Reader(process, roots, options or Options(), report).model())
-    if not models and not report.errors:
+        if is_true(process.get("isExecutable") or ("false" if stated else "true")):
+            models.append(replace(_Reader(process, roots, options, report).model(), category=category))
+        elif stated:
+            what = 'the process is left out: nothing says isExecutable="true"'
+            report.warning(process.id, process.line, what)
+    if not models and not report.errors and not stated:
         report.error(None, definitions.line, "the file has no executable process")
     report.sort()
     return Reading(tuple(models), report)
@@ -127,7 +137,13 @@ class _Reader:
             counting_joins=is_true(process.attributes.get((CELERIAC, "countingJoins"))),
         )
         check(graph, self._lines, self._report)
-        return Model(graph, extension(process, "versionTag"), extension(process, "historyTimeToLive"), self._lines)
+        return Model(
+            graph,
+            extension(process, "versionTag"),
+            extension(process, "historyTimeToLive"),
+            description=text_of(process.child(bpmn("documentation"))) or None,
+            lines=self._lines,
+        )
 
     def _read_scope(self, scope: Element, name: str) -> None:
         for element in scope.children:
@@ -175,7 +191,8 @@ class _Reader:
             return
         if node.id not in self._nodes:  # else it is told already
             self._lines[node.id] = element.line
-            self._nodes[node.id] = node
+            usual = element.name[1] == ELEMENTS[node.kind]
+            self._nodes[node.id] = node if usual else replace(node, element=element.name[1])
 
     def _node(self, element: Element, kind: Kind, scope: str) -> Node:
         """What every node has."""
@@ -307,7 +324,7 @@ class _Reader:
         return replace(node, event=Event(EventKind.MESSAGE, name=text_or_expression(name, self._report, element)))
 
     def _user(self, element: Element, scope: str) -> Node:
-        return self._activity(element, Kind.USER, scope)
+        return replace(self._activity(element, Kind.USER, scope), duty=read_duty(element, self._report))
 
     def _pass(self, element: Element, scope: str) -> Node:
         return self._activity(element, Kind.PASS, scope)

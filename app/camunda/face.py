@@ -7,7 +7,7 @@ from typing import Final
 from fastapi import APIRouter
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.camunda import about, elsewhere
+from app.camunda import about, deployments, elsewhere, process_definitions
 from app.camunda.errors import invalid
 
 BASE: Final = "/engine-rest"
@@ -15,6 +15,8 @@ ENGINE: Final = "default"
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     about.router,
+    deployments.router,
+    process_definitions.router,
     # Last: it answers at every address below BASE that nothing else is at.
     elsewhere.router,
 )

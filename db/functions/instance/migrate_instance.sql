@@ -18,12 +18,13 @@ begin
         perform celeriac.refuse('not_found', 'there is no such open instance');
     end if;
     select d.* into old from celeriac.definition d where d.id = held.definition_id;
+    perform pg_advisory_xact_lock_shared(celeriac.definition_lock(migrate_instance.definition_id));
     select d.* into new from celeriac.definition d where d.id = migrate_instance.definition_id;
     if not found then
         perform celeriac.refuse('not_found', 'there is no such process definition');
     elsif new.key <> old.key then
         perform celeriac.refuse('invalid', 'that is a version of another process', 'definition_id');
-    elsif new.suspended then
+    elsif not celeriac.is_active(new, celeriac.now()) then
         perform celeriac.refuse('invalid', 'the process definition is suspended', 'definition_id');
     end if;
     select string_agg(m.node || ' ' || m.reason, ', ') into wrong

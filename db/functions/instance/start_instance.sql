@@ -3,7 +3,7 @@
 -- same principal: the first instance; for another process or business key it is refused (idempotency_conflict).
 create or replace function celeriac.start_instance(
     definition_id uuid, variables jsonb default '{}', business_key text default null, node text default null,
-    idempotency_key text default null, principal text default null)
+    idempotency_key text default null, principal text default null, types jsonb default '{}')
 returns setof celeriac.started_instance
 language plpgsql security definer set search_path = celeriac, pg_temp
 set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
@@ -22,10 +22,12 @@ begin
         perform celeriac.check_name(start_instance.idempotency_key, 'idempotency_key');
     end if;
     perform celeriac.read_variables(jsonb_build_object('variables', start_instance.variables), 'instance');
+    -- Who deletes the definition waits for whoever is starting it, and is seen by whoever comes later.
+    perform pg_advisory_xact_lock_shared(celeriac.definition_lock(start_instance.definition_id));
     select d.* into deployed from celeriac.definition d where d.id = start_instance.definition_id;
     if not found then
         perform celeriac.refuse('not_found', 'there is no such process definition');
-    elsif deployed.suspended then
+    elsif not celeriac.is_active(deployed, moment) then
         perform celeriac.refuse('invalid', 'the process definition is suspended', 'definition_id');
     elsif start_instance.node is null and not deployed.startable then
         perform celeriac.refuse('invalid', 'the process is begun by an event only, not by itself', 'definition_id');
@@ -46,6 +48,6 @@ begin
         return;
     end if;
     perform celeriac.tell_instance(fresh, 'started', null,
-                jsonb_build_object('variables', start_instance.variables, 'start', start_instance.node));
+                jsonb_build_object('variables', start_instance.variables, 'types', start_instance.types, 'start', start_instance.node));
     return query select fresh, true;
 end $$;

@@ -30,9 +30,24 @@ drop function if exists celeriac.end_completed(integer, uuid, text, bigint, json
 
 -- Variables keep the type that a Camunda client gave them. `info`: its valueInfo, and the text of a Json value as it came.
 alter table celeriac.variable add column info jsonb;
--- Of the variables that are local to an activity: {name: {"type": …, "info": …}}.
+-- types: of the variables that are local to an activity: {name: {"type": …, "info": …}}.
+-- duty: of a user task, what people are shown of it: {name, description, priority, due, follow_up, candidate_users,
+-- candidate_groups, owner, form_key, changed_at}, each only where there is something.
 alter table celeriac.token
     add column types jsonb,
+    add column assignee text,
+    add column duty jsonb;
+update celeriac.token t set duty = jsonb_strip_nulls(jsonb_build_object('name', n -> 'name'))
+  from celeriac.instance i join celeriac.definition d on d.id = i.definition_id
+ cross join lateral jsonb_array_elements(d.graph -> 'nodes') n
+ where i.id = t.instance_id and n ->> 'id' = t.node and n ->> 'kind' = 'user' and t.phase = 'STANDING';
+create index token_of_person on celeriac.token (assignee, uid) where duty is not null;
+-- Tokens that go on by themselves, or would if they could: what Camunda calls jobs.
+create index token_job on celeriac.token (instance_id) where stuck or phase in ('ENTERING', 'LEAVING');
+
+-- host: the token that the subprocess around it was. assignee: whose work it was.
+alter table celeriac.instance_history
+    add column host integer,
     add column assignee text;
 
 -- What File variables hold. A value names its file, so a copy of the variable is no copy of the file. Not compressed: read in parts.
