@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from benchmarks import (
+    camunda_throughput,
     claim_latency,
     enqueue,
     fleet_latency,
@@ -33,6 +34,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "wal": Benchmark("How much write-ahead log does a task cost?", wal.run),
     "sql_throughput": Benchmark("How many tasks a second go through the SQL functions?", sql_throughput.run),
     "http_throughput": Benchmark("What does HTTP cost next to direct SQL?", http_throughput.run),
+    "camunda_throughput": Benchmark("What does the face of Camunda 7 cost next to our own?", camunda_throughput.run),
     "fleet_throughput": Benchmark("What do durable tasks cost on a Celery fleet?", fleet_throughput.run),
     "fleet_latency": Benchmark(
         "How soon does a fleet begin, and what does a backlog cost its broker?", fleet_latency.run

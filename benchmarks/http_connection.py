@@ -30,7 +30,7 @@ class HttpConnection:
         return self._socket.fileno()
 
     def post(self, path: str, body: bytes) -> bytes:
-        """The body of a 200 or 201; Refused for any other status."""
+        """The body of a 200 or 201, nothing of a 204; Refused for any other status."""
         self.send("POST", path, body)
         return self.receive()
 
@@ -50,6 +50,9 @@ class HttpConnection:
         while (end := received.find(_HEAD_END)) < 0:
             received += self._more()
         head, body = received[:end], bytearray(received[end + len(_HEAD_END) :])
+        if head[9:12] == b"204":
+            self._used_at = time.monotonic()
+            return b""
         missing = _content_length(head) - len(body)
         while missing > 0:
             piece = self._more()

@@ -1,5 +1,6 @@
 """Where things are, what they are called, and what must never be written into them."""
 
+import json
 import re
 from pathlib import Path
 
@@ -32,7 +33,8 @@ AT_THE_ROOT = {
 }
 # Names that say nothing: a reader has to open the file to learn what is in it.
 EMPTY_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "core", "base", "manager", "service", "handler"}
-LOCKS = ["requirements.lock", "requirements.server.lock"]
+OF_THE_SERVER = ["requirements.lock", "requirements.server.lock"]
+LOCKS = [*OF_THE_SERVER, "examples/camunda7/requirements.lock"]
 
 
 def python_files() -> list[Path]:
@@ -62,8 +64,15 @@ def test_a_lock_pins_every_package_with_hashes_and_names_no_host(lock: str) -> N
     assert all(re.match(r"[a-z0-9.-]+==\S+", entry) and "--hash=sha256:" in entry for entry in entries)
 
 
+def test_the_lock_of_javascript_pins_every_package_with_a_hash_and_names_no_host() -> None:
+    text = (ROOT / "examples/camunda7/package-lock.json").read_text()
+    assert "://" not in text
+    packages = json.loads(text)["packages"]
+    assert [name for name, package in packages.items() if name and not package["integrity"].startswith("sha512-")] == []
+
+
 def test_the_server_lock_is_a_part_of_the_whole_lock() -> None:
-    whole, server = (packages((ROOT / lock).read_text()) for lock in LOCKS)
+    whole, server = (packages((ROOT / lock).read_text()) for lock in OF_THE_SERVER)
     assert server.items() <= whole.items()
 
 
@@ -77,5 +86,6 @@ def test_the_two_distributions_carry_the_same_licence() -> None:
 
 def test_every_folder_of_tests_is_named_after_what_it_tests() -> None:
     folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and not is_ignored(path.name)}
-    servers, sdk = {"api", "app", "cli", "db", "demo", "workers"}, {"durable", "fleet", "sdk", "testing"}
+    servers = {"api", "app", "camunda", "camunda_clients", "cli", "db", "demo", "workers"}
+    sdk = {"durable", "fleet", "sdk", "testing"}
     assert folders <= servers | sdk | {"examples", "faults", "house", "models", "proof"}
