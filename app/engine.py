@@ -185,7 +185,9 @@ class Loaded:
             "again": list(decision.again),
             "unstuck": any(token.stuck and after.tokens.get(token.id) is not token for token in before.tokens.values()),
             "notes": [
-                {"what": a.what, "node": a.node, "token": a.token} for a in decision.actions if isinstance(a, Note)
+                {"what": a.what, "node": a.node, "token": a.token, "host": a.host}
+                for a in decision.actions
+                if isinstance(a, Note)
             ],
         }
         return exact_json.dumps(document)
@@ -334,7 +336,7 @@ def _fact(row: Mapping[str, Any], numbers: Mapping[str, int], kinds: Kinds) -> F
     if kind == "stopped":
         return Stopped(payload["compensate"])
     if kind == "happened":
-        return Happened(row["wait_id"], variables)
+        return Happened(row["wait_id"], variables, local_variables)
     token = numbers.get(row["token_uid"])
     if token is None:
         return None

@@ -208,7 +208,7 @@ class Board:
             del self.waits[wait.id]
 
     def note(self, what: str, token: Token) -> None:
-        self.actions.append(Note(what, token.node, token.id))
+        self.actions.append(Note(what, token.node, token.id, self.scopes[token.scope].host))
 
     # Activities
 

@@ -72,6 +72,8 @@ class Note:
     what: str
     node: str
     token: int
+    host: int | None = None
+    """The token on the subprocess that it happened in."""
 
 
 Action = MakeTask | AskPerson | DropTask | ThrowSignal | RaiseIncident | Note

@@ -249,3 +249,86 @@ select h.instance_id, h.number, h.at, h.token, h.what, h.node, h.token_uid as to
        case when h.what = 'left' then
            (select k.worker_id from celeriac.task k where k.token_id = h.token_uid order by k.id desc limit 1) end as worker_id
   from celeriac.instance_history h;
+
+-- What Camunda calls jobs: timers, those that a process begins with, and tokens that go on by themselves or would if they could.
+create view celeriac.camunda_jobs as
+select w.uid as job_id, 'timer' as kind, i.id as instance_id, t.uid as token_id, w.node, i.definition_id, d.key as process_key, w.due_at,
+       false as stuck, null::text as message, null::uuid as incident_id, w.opened_at as created_at, i.suspended, d.topics
+  from celeriac.event_wait w
+  join celeriac.token t on t.instance_id = w.instance_id and t.id = w.token
+  join celeriac.instance i on i.id = w.instance_id
+  join celeriac.definition d on d.id = i.definition_id
+ where w.kind = 'timer' and w.due_at is not null
+union all
+select t.uid, 'message', i.id, t.uid, t.node, i.definition_id, d.key, null, t.stuck, n.message, n.id, coalesce(n.created_at, t.entered_at),
+       i.suspended, d.topics
+  from celeriac.token t
+  join celeriac.instance i on i.id = t.instance_id
+  join celeriac.definition d on d.id = i.definition_id
+  left join celeriac.incident n on n.instance_id = t.instance_id and n.token_uid = t.uid and n.resolved_at is null
+ where (t.stuck or t.phase in ('ENTERING', 'LEAVING')) and (t.phase <> 'STANDING' or n.kind <> 'failed')
+union all
+select md5(w.definition_id || ':' || w.node)::uuid, 'timer', null, null, w.node, w.definition_id, d.key, w.due_at, false, null, null, w.opened_at,
+       d.suspended, d.topics
+  from celeriac.start_wait w join celeriac.definition d on d.id = w.definition_id
+ where w.kind = 'timer' and w.due_at is not null;
+
+-- Tokens on user tasks.
+create view celeriac.camunda_user_tasks as
+select t.uid as token_id, t.instance_id, t.node, t.entered_at as created_at, t.assignee, t.duty ->> 'name' as name,
+       t.duty ->> 'description' as description, t.duty ->> 'owner' as owner, coalesce((t.duty ->> 'priority')::integer, 50) as priority,
+       (t.duty ->> 'due')::timestamptz as due_at, (t.duty ->> 'follow_up')::timestamptz as follow_up_at, t.duty ->> 'form_key' as form_key,
+       (t.duty ->> 'changed_at')::timestamptz as changed_at, coalesce(t.duty -> 'candidate_users', '[]') as candidate_users,
+       coalesce(t.duty -> 'candidate_groups', '[]') as candidate_groups, i.definition_id, i.business_key, i.suspended,
+       d.key as process_key, d.name as process_name, d.version as process_version, d.topics
+  from celeriac.token t
+  join celeriac.instance i on i.id = t.instance_id
+  join celeriac.definition d on d.id = i.definition_id
+ where t.duty is not null and t.phase = 'STANDING';
+
+-- Instances as Camunda's history has them, open ones too.
+create view celeriac.camunda_instance_history as
+select i.id as instance_id, i.business_key, i.definition_id, d.key as process_key, d.name as process_name, d.version as process_version,
+       i.started_at, i.ended_at, (extract(epoch from date_trunc('milliseconds', i.ended_at) - date_trunc('milliseconds', i.started_at)) * 1000)::bigint
+       as duration_ms, i.principal, i.reason, i.suspended, d.topics,
+       case i.status when 'COMPLETED' then 'COMPLETED' when 'CANCELED' then 'EXTERNALLY_TERMINATED'
+                     when 'FAILED_COMPENSATED' then 'INTERNALLY_TERMINATED'
+                     else case when i.suspended then 'SUSPENDED' else 'ACTIVE' end end as state,
+       (select h.node from celeriac.instance_history h where h.instance_id = i.id and h.what = 'entered' order by h.number limit 1) as start_node
+  from celeriac.instance i join celeriac.definition d on d.id = i.definition_id;
+
+-- Visits of tokens to elements. One that came and went within an advance was no token of the database: it has an id made of its
+-- number. Those that have ended without a line of their own waited at a join for the one that went on, or at a gateway for an event.
+create view celeriac.camunda_activities as
+select v.number, coalesce(v.token_id, md5(v.instance_id || ':' || v.token)::uuid) as visit_id, v.instance_id, v.token, v.token_id, v.node,
+       v.host, v.started_at, v.ended_at,
+       (extract(epoch from date_trunc('milliseconds', v.ended_at) - date_trunc('milliseconds', v.started_at)) * 1000)::bigint as duration_ms,
+       v.canceled, v.assignee, v.by_person, i.definition_id, d.key as process_key, d.topics
+  from (select h.*, coalesce(h.last_at, case
+                   when h.token_id is null then h.started_at
+                   when t.uid is null then coalesce(
+                       (select min(l.at) from celeriac.instance_history l
+                         where l.instance_id = h.instance_id and l.number > h.number and l.node = h.node and l.what = 'left'),
+                       (select max(l.at) from celeriac.instance_history l where l.instance_id = h.instance_id and l.token = h.token))
+                   end) as ended_at,
+               coalesce(h.person, t.assignee) as assignee, t.duty is not null as by_person
+          from (select l.instance_id, l.token, l.node, min(l.number) as number, min(l.at) as started_at,
+                       max(l.token_uid::text)::uuid as token_id, max(l.host) as host, max(l.assignee) as person,
+                       max(l.at) filter (where l.what in ('left', 'canceled')) as last_at,
+                       coalesce(bool_or(l.what = 'canceled') and not bool_or(l.what = 'left'), false) as canceled
+                  from celeriac.instance_history l where l.what in ('entered', 'left', 'canceled')
+                 group by l.instance_id, l.token, l.node) h
+          left join celeriac.token t on t.uid = h.token_id) v
+  join celeriac.instance i on i.id = v.instance_id
+  join celeriac.definition d on d.id = i.definition_id;
+
+-- Incidents of instances, open and resolved, as Camunda's history has them. `configuration`: the external task, or the job.
+create view celeriac.camunda_incidents as
+select n.id as incident_id, n.instance_id, n.token_uid as token_id, n.name as node, n.message, n.created_at, n.resolved_at,
+       n.resolution = 'the instance ended' as deleted,
+       case when n.kind = 'failed' and n.task_id is not null then 'failedExternalTask' else 'failedJob' end as type,
+       case when n.kind = 'failed' and n.task_id is not null then n.task_id else n.token_uid end as configuration,
+       i.definition_id, d.key as process_key, d.topics
+  from celeriac.incident n
+  join celeriac.instance i on i.id = n.instance_id
+  join celeriac.definition d on d.id = i.definition_id;

@@ -20,7 +20,7 @@ begin
     delete from celeriac.fact f where f.instance_id = held.id
        and f.id = any (array(select jsonb_array_elements_text(decision -> 'consumed')::bigint));
     -- The history names tasks by their tokens, also by those that are gone in a moment.
-    select jsonb_object_agg(t.id, t.uid) into gone from celeriac.token t
+    select jsonb_object_agg(t.id, jsonb_build_array(t.uid, t.assignee)) into gone from celeriac.token t
      where t.instance_id = held.id and t.id = any (array(select jsonb_array_elements_text(decision -> 'drop_tokens')::integer));
     perform celeriac.put_places(held.id, decision, moment);
     -- What most advances do not touch is not looked at by them.
@@ -37,14 +37,19 @@ begin
     if jsonb_array_length(decision -> 'make_tasks') > 0 then
         made := celeriac.make_tasks(held, decision -> 'make_tasks');
     end if;
+    if decision -> 'ask_people' <> '[]' then
+        update celeriac.token t set assignee = a.assignee, duty = a.duty
+          from jsonb_to_recordset(decision -> 'ask_people') a (token integer, assignee text, duty jsonb)
+         where t.instance_id = held.id and t.id = a.token;
+    end if;
     if decision -> 'incidents' <> '[]' or (decision ->> 'unstuck')::boolean then
         perform celeriac.raise_model_incidents(held.id, decision -> 'incidents', moment);
     end if;
-    insert into celeriac.instance_history (instance_id, at, token, token_uid, what, node)
+    insert into celeriac.instance_history (instance_id, at, token, token_uid, what, node, host, assignee)
     select held.id, moment, (n ->> 'token')::integer,
-           coalesce((gone ->> (n ->> 'token'))::uuid,
+           coalesce((gone -> (n ->> 'token') ->> 0)::uuid,
                     (select t.uid from celeriac.token t where t.instance_id = held.id and t.id = (n ->> 'token')::integer)),
-           n ->> 'what', n ->> 'node'
+           n ->> 'what', n ->> 'node', (n ->> 'host')::integer, gone -> (n ->> 'token') ->> 1
       from jsonb_array_elements(decision -> 'notes') with ordinality n (n, place) order by place;
     if decision -> 'again' <> '[]' then
         -- A commit point: what comes after it is for a transaction of its own.

@@ -1,5 +1,5 @@
 -- complete_token: a fact for a token that a person or a program works for by its id: done (a user task, a receive task), or to
--- be tried again after an incident (`again`). Refuses: a token that is gone.
+-- be tried again after an incident (`again`). Refuses: a token that is gone, or done already and not worked in yet.
 create or replace function celeriac.complete_token(
     token_uid uuid, variables jsonb default '{}', again boolean default false, principal text default null,
     types jsonb default '{}')
@@ -11,10 +11,8 @@ declare
     at celeriac.token;
 begin
     perform celeriac.read_variables(jsonb_build_object('variables', complete_token.variables), 'token');
-    select t.* into at from celeriac.token t where t.uid = complete_token.token_uid;
-    if not found then
-        perform celeriac.refuse('not_found', 'there is no such token');
-    elsif again and not at.stuck then
+    at := celeriac.hold_token(complete_token.token_uid);
+    if again and not at.stuck then
         perform celeriac.refuse('invalid', 'the token has no incident', 'token_id');
     elsif not again and exists (select from celeriac.task k where k.token_id = at.uid) then
         perform celeriac.refuse('invalid', 'the token has a task, which a worker completes', 'token_id');

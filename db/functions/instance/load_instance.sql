@@ -45,7 +45,7 @@ begin
         'now', celeriac.now(),
         'whole', whole,
         'scopes', (select coalesce(jsonb_agg(to_jsonb(s) - 'instance_id'), '[]') from celeriac.scope s where s.instance_id = held.id),
-        'tokens', (select coalesce(jsonb_agg(to_jsonb(t) - 'instance_id' - 'entered_at' - 'assignee'), '[]') from celeriac.token t
+        'tokens', (select coalesce(jsonb_agg(to_jsonb(t) - 'instance_id' - 'entered_at' - 'assignee' - 'duty'), '[]') from celeriac.token t
                     where t.instance_id = held.id and (whole or t.id = any (tokens))),
         'variables', (select coalesce(jsonb_agg(jsonb_build_array(v.scope, v.name, v.value, v.type, v.info)), '[]')
                         from celeriac.variable v where v.instance_id = held.id),
