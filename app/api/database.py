@@ -36,6 +36,15 @@ class Database:
             deadline.cancel()
             await connection.close()
 
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """A connection in a transaction of several calls: all of them hold, or none. Refused or Unavailable."""
+        async with self.connection() as connection:
+            await connection.execution_options(isolation_level="READ COMMITTED")
+            with call.refusals():
+                async with connection.begin():
+                    yield connection
+
     async def rows(self, function: str, **arguments: Any) -> Sequence[Row[Any]]:
         """What the function returns; Refused or Unavailable."""
         async with self.connection() as connection:

@@ -7,7 +7,18 @@ from typing import Final
 from fastapi import APIRouter
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.camunda import about, deployments, elsewhere, process_definitions
+from app.camunda import (
+    about,
+    deployments,
+    elsewhere,
+    event_subscriptions,
+    executions,
+    incidents,
+    messages,
+    process_definitions,
+    process_instances,
+    variables,
+)
 from app.camunda.errors import invalid
 
 BASE: Final = "/engine-rest"
@@ -17,6 +28,12 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     about.router,
     deployments.router,
     process_definitions.router,
+    variables.router,
+    process_instances.router,
+    executions.router,
+    messages.router,
+    incidents.router,
+    event_subscriptions.router,
     # Last: it answers at every address below BASE that nothing else is at.
     elsewhere.router,
 )

@@ -26,6 +26,9 @@ from db import call
 
 LONGEST_NAME: Final = 255
 """Characters that a variable's name may have, as in Camunda 7."""
+LONGEST_CLASS: Final = 1000
+LONGEST_TEXT: Final = 1 << 20
+"""Characters that a Json or Object may have whose text is kept."""
 BITS: Final = {"Short": 16, "Integer": 32, "Long": 64}
 JAVA: Final = {
     "String": "java.lang.String", "Integer": "java.lang.Integer", "Short": "java.lang.Short", "Long": "java.lang.Long",
@@ -40,8 +43,6 @@ JSON_FORMAT: Final = "application/json"
 _WHOLE: Final = re.compile(r"\s*([+-]?\d{1,30})\s*", re.ASCII)
 _NUMBER: Final = re.compile(r"-?(0|[1-9]\d{0,308})(\.\d{1,400})?([eE][+-]?\d{1,3})?", re.ASCII)
 _PLAIN_FRACTION: Final = re.compile(r"-?\d+\.\d+", re.ASCII)
-_MIME_TYPE: Final = re.compile(r"[\w.+*!#$&^-]+/[\w.+*!#$&^-]+(\s*;\s*[\w.-]+=[\w.\"+-]+)*", re.ASCII)
-_ENCODING: Final = re.compile(r"[\w.:+-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +84,21 @@ def read_typed(name: str, sent: Any) -> Typed:
 
 
 def file_of(filename: str, content: bytes, mimetype: str | None = None, encoding: str | None = None) -> Typed:
-    """A File with these bytes; 400 for what no header of an answer could say."""
-    if not filename or len(filename) > LONGEST_NAME or "\x00" in filename:
+    """A File with these bytes."""
+    if not filename:
         raise invalid("Cannot create file without filename! Please set a name into ValueInfo with key filename")
-    if mimetype is not None and (len(mimetype) > LONGEST_NAME or not _MIME_TYPE.fullmatch(mimetype)):
-        raise invalid("mimetype is no media type")
-    if encoding is not None and not _ENCODING.fullmatch(encoding):
-        raise invalid("encoding is no name of an encoding")
+    if any(one is not None and (len(one) > LONGEST_NAME or "\x00" in one) for one in (filename, mimetype, encoding)):
+        raise invalid(f"filename, mimetype and encoding have at most {LONGEST_NAME} characters, and no NUL")
     value = {"filename": filename, "mimetype": mimetype, "encoding": encoding}
     return Typed(value, "File", content=content)
+
+
+def read_object(text: str | None, name: str | None) -> Typed:
+    """An Object from its JSON, with the name of its class."""
+    if name is not None and (len(name) > LONGEST_CLASS or "\x00" in name):
+        raise invalid(f"objectTypeName has at most {LONGEST_CLASS} characters, and no NUL")
+    kept = {"objectTypeName": name} if name else {}
+    return Typed(None, "Object", kept) if text is None else _read_json(text, "Object", kept)
 
 
 def plain(variables: Mapping[str, Typed]) -> call.Json:
@@ -138,10 +145,12 @@ def show(json_text: str, type_: str | None, info: Mapping[str, Any] | str | None
         return _typed(None, "File", _file_info(json_text))
     if type_ == "Object":
         return _typed(_object_shown(json_text, known, deserialize), "Object", _object_info(json_text, known))
+    if type_ == "Json" and "text" in known:
+        return _typed(known["text"], type_, {})
     if json_text == "null":
         return _typed(None, type_, {})
     if type_ == "Json":
-        return _typed(known.get("text") or _rewritten(json_text), type_, {})
+        return _typed(_rewritten(json_text), type_, {})
     if type_ == "Double":
         return _typed(orjson.Fragment(known.get("text") or _double_shown(json_text)), type_, {})
     return _typed(orjson.Fragment(json_text), type_, {})
@@ -252,11 +261,12 @@ def _read_object(value: Any, info: Mapping[str, Any]) -> Typed:
     name = info.get("objectTypeName")
     if not (name is None or isinstance(name, str)):
         raise invalid("objectTypeName must be a text")
-    kept = {"objectTypeName": name} if name else {}
-    return Typed(None, "Object", kept) if value is None else _read_json(value, "Object", kept)
+    return read_object(value, name)
 
 
 def _read_json(text: str, type_: str, info: Mapping[str, str]) -> Typed:
+    if len(text) > LONGEST_TEXT:
+        raise CamundaError(413, "RestException", f"a value of type {type_} has at most {LONGEST_TEXT} characters")
     try:
         value = strict_json.loads(text.encode())
     except strict_json.RefusedJson as wrong:
@@ -321,11 +331,11 @@ def _type_said_by(json_text: str) -> str:
 
 
 def _object_shown(json_text: str, info: Mapping[str, Any], deserialize: bool) -> Any:
-    if json_text == "null":
-        return None
     if deserialize:
         return orjson.Fragment(json_text)
-    return info.get("text") or _rewritten(json_text)
+    if "text" in info:
+        return info["text"]
+    return None if json_text == "null" else _rewritten(json_text)
 
 
 def _object_info(json_text: str, info: Mapping[str, Any]) -> dict[str, Any]:
@@ -353,8 +363,11 @@ def _rewritten(json_text: str) -> str:
 
 
 def _comes_back(text: str, value: Any) -> bool:
-    """Whether `_rewritten` would give this very text after the database has sorted the keys and read the numbers."""
-    return text == strict_json.dumps(_as_stored(value)) and _keeps_numbers(value)
+    """Whether `_rewritten` would give this very text after the database has sorted the keys and read the numbers.
+
+    Without a text of its own, null is no value at all.
+    """
+    return value is not None and text == strict_json.dumps(_as_stored(value)) and _keeps_numbers(value)
 
 
 def _as_stored(value: Any) -> Any:
