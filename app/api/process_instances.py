@@ -219,7 +219,7 @@ async def cancel(call: Call, instance_id: Id, body: Annotated[StopRequest, Body(
         compensate=body.compensate,
         principal=call.principal.name,
     )
-    await _until_stopped(call, instance_id)
+    await until_stopped(call, instance_id)
     return await _status(call, instance_id)
 
 
@@ -310,7 +310,7 @@ async def _named(call: Call, key: str | None, body: StartRequest | MigrateReques
     return dict(rows[0]._mapping)
 
 
-async def _until_stopped(call: Call, instance_id: str) -> None:
+async def until_stopped(call: Call, instance_id: str) -> None:
     """Work in a stop before it is answered: another request may be at the instance. 409 when it ended otherwise first.
 
     What takes longer than STOP_SECONDS is for the chore; the answer then shows the status so far.

@@ -128,7 +128,7 @@ async def resources(call: CamundaCall, deployment_id: str) -> Response:
     demand(call.principal, "read")
     rows = await _resources(call, deployment_id)
     if not rows:
-        raise _missing(f"Deployment resources for deployment id '{deployment_id[:64]}' do not exist.")
+        raise invalid(f"Deployment resources for deployment id '{deployment_id[:64]}' do not exist.", 404)
     return answer([_shown_resource(row) for row in rows])
 
 
@@ -158,7 +158,7 @@ async def delete(call: CamundaCall, deployment_id: str) -> Response:
     demand(call.principal, "manage")
     row = await one(call, DEPLOYMENTS, deployment_id)
     if row is None:
-        raise _missing(f"Deployment with id '{deployment_id[:64]}' do not exist")
+        raise invalid(f"Deployment with id '{deployment_id[:64]}' do not exist", 404)
     cascade = call.asked.boolean("cascade")
     stop_at = asyncio.get_running_loop().time() + DELETE_SECONDS
     while True:
@@ -228,7 +228,7 @@ def _duplicates(said: Sent) -> str:
 async def _deployment(call: CamundaCall, deployment_id: str) -> Mapping[str, Any]:
     row = await one(call, DEPLOYMENTS, deployment_id)
     if row is None:
-        raise _missing(f"Deployment with id '{deployment_id[:64]}' does not exist")
+        raise invalid(f"Deployment with id '{deployment_id[:64]}' does not exist", 404)
     return row
 
 
@@ -253,10 +253,8 @@ async def _resource(call: CamundaCall, deployment_id: str, resource_id: str) -> 
     for row in await _resources(call, deployment_id):
         if str(row["resource_id"]) == resource_id.lower():
             return row
-    raise _missing(
-        f"Deployment resource with resource id '{resource_id[:64]}' for deployment id '{deployment_id[:64]}' does not"
-        " exist."
-    )
+    what = f"Deployment resource with resource id '{resource_id[:64]}' for deployment id '{deployment_id[:64]}'"
+    raise invalid(f"{what} does not exist.", 404)
 
 
 def _shown_resource(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,9 +301,3 @@ def _problem(finding: Finding) -> dict[str, Any]:
         "\u0435lementIds": elements,
         "elementIds": elements,
     }
-
-
-def _missing(message: str) -> CamundaError:
-    error = invalid(message)
-    error.status = 404
-    return error

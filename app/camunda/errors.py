@@ -43,9 +43,9 @@ class CamundaError(Exception):
         return Response(orjson.dumps(body), self.status, self.headers, media_type="application/json")
 
 
-def invalid(message: str) -> CamundaError:
-    """400: the request itself is wrong."""
-    return CamundaError(400, "InvalidRequestException", message)
+def invalid(message: str, status: int = 400) -> CamundaError:
+    """400: the request itself is wrong. Or 404: it is about what is not there."""
+    return CamundaError(status, "InvalidRequestException", message)
 
 
 def refused(message: str, status: int = 400) -> CamundaError:

@@ -31,7 +31,7 @@ from app.camunda.listing import (
 )
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.values import Typed, plain, read_variables, save_files, types
-from db.call import aone, refusals
+from db.call import aone
 from db.errors import Invalid
 
 router = APIRouter(prefix="/engine-rest/process-definition", route_class=CamundaRoute)
@@ -218,22 +218,19 @@ async def start_instance(
     call: CamundaCall, definition: Mapping[str, Any], variables: Mapping[str, Typed], business_key: str | None
 ) -> str:
     """A new instance, which nobody has advanced yet."""
-    async with call.parts.database.connection() as connection:
-        await connection.execution_options(isolation_level="READ COMMITTED")
-        with refusals():
-            async with connection.begin():
-                saved = await save_files(connection, None, variables)
-                try:
-                    row = await aone(
-                        connection,
-                        "start_instance",
-                        definition_id=definition["definition_id"],
-                        variables=plain(saved),
-                        types=types(saved),
-                        business_key=business_key,
-                        principal=call.principal.name,
-                    )
-                except Invalid as refusal:
-                    shown = definition_id(definition["key"], definition["version"], definition["definition_id"])
-                    raise refused(f"Cannot instantiate process definition {shown}: {refusal.message}") from None
+    async with call.parts.database.transaction() as connection:
+        saved = await save_files(connection, None, variables)
+        try:
+            row = await aone(
+                connection,
+                "start_instance",
+                definition_id=definition["definition_id"],
+                variables=plain(saved),
+                types=types(saved),
+                business_key=business_key,
+                principal=call.principal.name,
+            )
+        except Invalid as refusal:
+            shown = definition_id(definition["key"], definition["version"], definition["definition_id"])
+            raise refused(f"Cannot instantiate process definition {shown}: {refusal.message}") from None
     return str(row.instance_id)

@@ -118,7 +118,8 @@ def _happened(board: Board, fact: Happened) -> None:
     if node.kind is not Kind.BOUNDARY:
         board.close_waits(token)
         # Behind a gateway the token stands at the gateway: it goes on from the event that came.
-        board.leave(replace(token, node=node.id, stuck=False))
+        local = {**token.variables, **fact.local_variables}
+        board.leave(replace(token, node=node.id, stuck=False, variables=local))
     elif node.interrupting:
         errors.interrupt(board, token)
         board.send(board.tokens[token.id], node.id)

@@ -53,10 +53,11 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """A timer fired, or a message or signal came, for an open wait."""
+    """A timer fired, or a message or signal came, for an open wait. Local variables are seen by what it is for alone."""
 
     wait: int
     variables: Mapping[str, Any] = field(default_factory=dict)
+    local_variables: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

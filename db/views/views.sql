@@ -6,7 +6,8 @@ select t.id as task_id, t.task_type, t.version, t.business_key, coalesce(q.state
        coalesce(q.attempts, w.attempts, t.attempts) as attempts, coalesce(q.expirations, w.expirations, t.expirations) as expirations,
        t.redrives, t.idempotency_key, t.fairness_key, t.concurrency_key, coalesce(q.undoing, w.undoing, false) as undoing,
        coalesce(q.lease_owner, t.worker_id) as worker_id, coalesce(q.lease_principal, t.principal) as principal,
-       coalesce(nullif(q.fencing_token, 0), t.fencing_token) as fencing_token, q.lease_expires_at as lock_expires_at, q.run_at,
+       coalesce(nullif(q.fencing_token, 0), t.fencing_token) as fencing_token, q.lease_expires_at as lock_expires_at,
+       coalesce(q.held_until, q.run_at) as run_at,
        t.created_at, coalesce(q.leased_at, t.started_at) as started_at, t.ended_at, t.error
   from celeriac.task t
   left join celeriac.queue q on q.task_id = t.id
@@ -17,7 +18,7 @@ create view celeriac.open_task_list as
 select t.id as task_id, t.task_type, t.version, t.business_key, q.state, t.priority, q.retries, q.attempts, q.expirations,
        t.redrives, t.idempotency_key, t.fairness_key, t.concurrency_key, q.undoing, q.lease_owner as worker_id,
        q.lease_principal as principal, nullif(q.fencing_token, 0) as fencing_token, q.lease_expires_at as lock_expires_at,
-       q.run_at, t.created_at, q.leased_at as started_at, t.ended_at, t.error
+       coalesce(q.held_until, q.run_at) as run_at, t.created_at, q.leased_at as started_at, t.ended_at, t.error
   from celeriac.queue q join celeriac.task t on t.id = q.task_id;
 
 -- The same for those that wait.
@@ -232,6 +233,10 @@ select t.instance_id, t.id as number, t.uid as token_id, t.node, s.node as scope
        t.undoes is not null as undoing, t.entered_at
   from celeriac.token t join celeriac.scope s on s.instance_id = t.instance_id and s.id = t.scope;
 
+create view celeriac.instance_scopes as
+select s.instance_id, s.id as number, s.parent, s.node, s.ended, t.uid as host_id
+  from celeriac.scope s left join celeriac.token t on t.instance_id = s.instance_id and t.id = s.host;
+
 create view celeriac.instance_variables as
 select v.instance_id, v.scope as scope_number, s.node as scope, s.parent is null as root, v.name, v.type, v.info, v.value
   from celeriac.variable v join celeriac.scope s on s.instance_id = v.instance_id and s.id = v.scope;
@@ -250,26 +255,57 @@ select h.instance_id, h.number, h.at, h.token, h.what, h.node, h.token_uid as to
            (select k.worker_id from celeriac.task k where k.token_id = h.token_uid order by k.id desc limit 1) end as worker_id
   from celeriac.instance_history h;
 
+-- Instances that run, as Camunda lists them.
+create view celeriac.open_instances as
+select i.id as instance_id, i.definition_id, d.key as process_key, d.version as process_version, d.deployment_id, i.business_key, i.suspended,
+       i.ended_at, d.topics
+  from celeriac.instance i join celeriac.definition d on d.id = i.definition_id
+ where i.ended_at is null;
+
+-- What Camunda calls executions: an instance itself, and its tokens.
+create view celeriac.camunda_executions as
+select i.id as execution_id, i.id as instance_id, null::text as node, i.definition_id, d.key as process_key, i.business_key, i.suspended, d.topics
+  from celeriac.instance i join celeriac.definition d on d.id = i.definition_id
+ where i.ended_at is null
+union all
+select t.uid, t.instance_id, t.node, i.definition_id, d.key, i.business_key, i.suspended, d.topics
+  from celeriac.token t
+  join celeriac.instance i on i.id = t.instance_id
+  join celeriac.definition d on d.id = i.definition_id;
+
+-- What waits for messages and signals: tokens, and start events of the newest versions.
+create view celeriac.camunda_event_subscriptions as
+select w.uid as subscription_id, w.kind, w.name, t.uid as token_id, w.instance_id, w.node, w.opened_at, d.topics
+  from celeriac.event_wait w
+  join celeriac.token t on t.instance_id = w.instance_id and t.id = w.token
+  join celeriac.instance i on i.id = w.instance_id
+  join celeriac.definition d on d.id = i.definition_id
+ where w.kind in ('message', 'signal')
+union all
+select md5(w.definition_id || ':' || w.node)::uuid, w.kind, w.name, null, null, w.node, w.opened_at, d.topics
+  from celeriac.start_wait w join celeriac.definition d on d.id = w.definition_id
+ where w.kind in ('message', 'signal');
+
 -- What Camunda calls jobs: timers, those that a process begins with, and tokens that go on by themselves or would if they could.
 create view celeriac.camunda_jobs as
-select w.uid as job_id, 'timer' as kind, i.id as instance_id, t.uid as token_id, w.node, i.definition_id, d.key as process_key, w.due_at,
-       false as stuck, null::text as message, null::uuid as incident_id, w.opened_at as created_at, i.suspended, d.topics
+select w.uid as job_id, 'timer' as kind, i.id as instance_id, t.uid as token_id, w.node, i.definition_id, d.key as process_key,
+       d.version as process_version, w.due_at, w.timing, w.fired, false as stuck, null::text as message, null::uuid as incident_id, w.opened_at as created_at, i.suspended, d.topics
   from celeriac.event_wait w
   join celeriac.token t on t.instance_id = w.instance_id and t.id = w.token
   join celeriac.instance i on i.id = w.instance_id
   join celeriac.definition d on d.id = i.definition_id
  where w.kind = 'timer' and w.due_at is not null
 union all
-select t.uid, 'message', i.id, t.uid, t.node, i.definition_id, d.key, null, t.stuck, n.message, n.id, coalesce(n.created_at, t.entered_at),
-       i.suspended, d.topics
+select t.uid, 'message', i.id, t.uid, t.node, i.definition_id, d.key, d.version, null, null, 0, t.stuck, n.message, n.id,
+       coalesce(n.created_at, t.entered_at), i.suspended, d.topics
   from celeriac.token t
   join celeriac.instance i on i.id = t.instance_id
   join celeriac.definition d on d.id = i.definition_id
   left join celeriac.incident n on n.instance_id = t.instance_id and n.token_uid = t.uid and n.resolved_at is null
  where (t.stuck or t.phase in ('ENTERING', 'LEAVING')) and (t.phase <> 'STANDING' or n.kind <> 'failed')
 union all
-select md5(w.definition_id || ':' || w.node)::uuid, 'timer', null, null, w.node, w.definition_id, d.key, w.due_at, false, null, null, w.opened_at,
-       d.suspended, d.topics
+select md5(w.definition_id || ':' || w.node)::uuid, 'timer', null, null, w.node, w.definition_id, d.key, d.version, w.due_at, w.timing, w.fired, false,
+       null, null, w.opened_at, d.suspended, d.topics
   from celeriac.start_wait w join celeriac.definition d on d.id = w.definition_id
  where w.kind = 'timer' and w.due_at is not null;
 
@@ -303,7 +339,7 @@ create view celeriac.camunda_activities as
 select v.number, coalesce(v.token_id, md5(v.instance_id || ':' || v.token)::uuid) as visit_id, v.instance_id, v.token, v.token_id, v.node,
        v.host, v.started_at, v.ended_at,
        (extract(epoch from date_trunc('milliseconds', v.ended_at) - date_trunc('milliseconds', v.started_at)) * 1000)::bigint as duration_ms,
-       v.canceled, v.assignee, v.by_person, i.definition_id, d.key as process_key, d.topics
+       v.canceled, v.assignee, i.definition_id, d.key as process_key, d.version as process_version, d.topics
   from (select h.*, coalesce(h.last_at, case
                    when h.token_id is null then h.started_at
                    when t.uid is null then coalesce(
@@ -311,7 +347,7 @@ select v.number, coalesce(v.token_id, md5(v.instance_id || ':' || v.token)::uuid
                          where l.instance_id = h.instance_id and l.number > h.number and l.node = h.node and l.what = 'left'),
                        (select max(l.at) from celeriac.instance_history l where l.instance_id = h.instance_id and l.token = h.token))
                    end) as ended_at,
-               coalesce(h.person, t.assignee) as assignee, t.duty is not null as by_person
+               coalesce(h.person, t.assignee) as assignee
           from (select l.instance_id, l.token, l.node, min(l.number) as number, min(l.at) as started_at,
                        max(l.token_uid::text)::uuid as token_id, max(l.host) as host, max(l.assignee) as person,
                        max(l.at) filter (where l.what in ('left', 'canceled')) as last_at,
@@ -325,10 +361,37 @@ select v.number, coalesce(v.token_id, md5(v.instance_id || ':' || v.token)::uuid
 -- Incidents of instances, open and resolved, as Camunda's history has them. `configuration`: the external task, or the job.
 create view celeriac.camunda_incidents as
 select n.id as incident_id, n.instance_id, n.token_uid as token_id, n.name as node, n.message, n.created_at, n.resolved_at,
-       n.resolution = 'the instance ended' as deleted,
+       n.resolved_at is null as open, coalesce(n.resolution = 'the instance ended', false) as deleted,
        case when n.kind = 'failed' and n.task_id is not null then 'failedExternalTask' else 'failedJob' end as type,
        case when n.kind = 'failed' and n.task_id is not null then n.task_id else n.token_uid end as configuration,
-       i.definition_id, d.key as process_key, d.topics
+       i.definition_id, d.key as process_key, d.version as process_version, d.topics
   from celeriac.incident n
   join celeriac.instance i on i.id = n.instance_id
   join celeriac.definition d on d.id = i.definition_id;
+
+-- Tasks as the Camunda face knows them: those that are open, and those that have FAILED with their token still standing on them.
+-- worker_id: who holds it, or held it last and may still end it. lock_expires_at: when its lock or its rest ends.
+create view celeriac.open_external_tasks as
+select t.id, t.task_type as topic, coalesce(q.lease_owner, q.last_owner) as worker_id,
+       coalesce(q.lease_expires_at, q.last_until, case when q.state = 'SCHEDULED' and q.held_until is null then q.run_at end) as lock_expires_at,
+       q.retries, coalesce(q.retries_told, false) as retries_told, q.priority, t.created_at, i.business_key, coalesce(i.suspended, false) as suspended,
+       t.token_id, t.instance_id, i.definition_id, d.key as process_key, d.version as process_version, d.version_tag, k.node,
+       coalesce(d.topics, array[t.task_type]) as topics, t.task_type, q.attempts as attempt, q.state
+  from celeriac.queue q
+  join celeriac.task t on t.id = q.task_id
+  left join celeriac.token k on k.uid = t.token_id
+  left join celeriac.instance i on i.id = t.instance_id
+  left join celeriac.definition d on d.id = i.definition_id;
+
+create view celeriac.failed_external_tasks as
+select t.id, t.task_type as topic, t.worker_id, t.ended_at as lock_expires_at, 0 as retries, true as retries_told, t.priority, t.created_at,
+       i.business_key, i.suspended, t.token_id, t.instance_id, i.definition_id, d.key as process_key, d.version as process_version, d.version_tag,
+       k.node, d.topics, t.task_type, t.attempts as attempt, t.state
+  from celeriac.task t
+  join celeriac.token k on k.uid = t.token_id
+  join celeriac.instance i on i.id = t.instance_id
+  join celeriac.definition d on d.id = i.definition_id
+ where t.state = 'FAILED';
+
+create view celeriac.external_tasks as
+select * from celeriac.open_external_tasks union all select * from celeriac.failed_external_tasks;

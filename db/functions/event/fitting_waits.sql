@@ -1,21 +1,35 @@
 -- fitting_waits: the open waits for an event of this name, oldest first, in instances with this business key and these variables,
--- of processes that the sender may move.
+-- of processes that the sender may move. `strict`, as in Camunda 7: of instances that do not stand still, and `correlation` is about
+-- variables of the instance itself, `local_correlation` about those of the activity that waits. `token_id`: of this token alone.
 create or replace function celeriac.fitting_waits(kind text, name text, business_key text, correlation jsonb, instance_id uuid,
-                                                  only_types text[])
+                                                  only_types text[], strict boolean default false, local_correlation jsonb default '{}',
+                                                  token_id uuid default null)
 returns setof celeriac.fitting_wait
 language plpgsql volatile as $$
 #variable_conflict use_column
 begin
     return query
-    select w.instance_id, w.id
+    select w.instance_id, w.id, t.uid
       from celeriac.event_wait w join celeriac.instance i on i.id = w.instance_id
+      join celeriac.token t on t.instance_id = w.instance_id and t.id = w.token
      where w.kind = fitting_waits.kind and w.name = fitting_waits.name and i.ended_at is null
        and w.instance_id = coalesce(fitting_waits.instance_id, w.instance_id)
+       and t.uid = coalesce(fitting_waits.token_id, t.uid)
        and (fitting_waits.business_key is null or i.business_key = fitting_waits.business_key)
+       and not (fitting_waits.strict and i.suspended)
        and celeriac.may_move(i.definition_id, fitting_waits.only_types)
        and not exists (
            select from jsonb_each(coalesce(fitting_waits.correlation, '{}')) c
             where not exists (select from celeriac.variable v
-                               where v.instance_id = w.instance_id and v.name = c.key and v.value = c.value))
+                               where v.instance_id = w.instance_id and v.name = c.key and v.value = c.value
+                                 and (not fitting_waits.strict or v.scope = (
+                                     select s.id from celeriac.scope s where s.instance_id = w.instance_id and s.parent is null))))
+       and not exists (
+           select from jsonb_each(coalesce(fitting_waits.local_correlation, '{}')) c
+            where t.variables -> c.key is distinct from c.value
+              and not exists (select from celeriac.scope s
+                                join celeriac.variable v on v.instance_id = s.instance_id and v.scope = s.id
+                               where s.instance_id = w.instance_id and s.host = t.id and not s.ended
+                                 and v.name = c.key and v.value = c.value))
      order by w.opened_at, w.instance_id, w.id;
 end $$;

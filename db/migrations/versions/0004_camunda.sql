@@ -77,6 +77,11 @@ alter table celeriac.event_wait add column uid uuid not null default gen_random_
 alter table celeriac.event_wait alter column uid drop default;
 create unique index event_wait_uid on celeriac.event_wait (uid);
 
+-- A message reaches a token, also where several of one instance wait for it.
+alter type celeriac.fitting_wait add attribute token_id uuid;
+alter type celeriac.reached_instance add attribute token_id uuid;
+drop function if exists celeriac.fitting_waits(text, text, text, jsonb, uuid, text[]);
+
 -- active_from: until then a definition is as good as suspended.
 alter table celeriac.deployment
     add column source text,
