@@ -13,7 +13,8 @@ DatabaseError
         ├── StaleToken             stale_token           the task has been handed over since
         ├── AlreadyEnded           already_ended         terminal is final
         ├── Canceled               canceled
-        └── IdempotencyConflict    idempotency_conflict  same key, other input; `detail["task_id"]` has the first task
+        ├── IdempotencyConflict    idempotency_conflict  same key, other input; `detail["task_id"]` has the first task
+        └── Suspended              suspended             the process instance stands still
 """
 
 import json
@@ -88,6 +89,10 @@ class IdempotencyConflict(Conflict):
     code = "idempotency_conflict"
 
 
+class Suspended(Conflict):
+    code = "suspended"
+
+
 BY_SQLSTATE: dict[str, type[Refused]] = {
     "TK403": Forbidden,
     "TK404": NotFound,
@@ -99,6 +104,7 @@ BY_SQLSTATE: dict[str, type[Refused]] = {
     "TK904": AlreadyEnded,
     "TK905": Canceled,
     "TK906": IdempotencyConflict,
+    "TK907": Suspended,
 }
 BY_CODE: dict[str, type[Refused]] = {refusal.code: refusal for refusal in BY_SQLSTATE.values()}
 

@@ -241,6 +241,28 @@ create view celeriac.instance_variables as
 select v.instance_id, v.scope as scope_number, s.node as scope, s.parent is null as root, v.name, v.type, v.info, v.value
   from celeriac.variable v join celeriac.scope s on s.instance_id = v.instance_id and s.id = v.scope;
 
+-- Variables as Camunda lists them: those of scopes, and those that are local to an activity. The type is what `show` would say.
+create view celeriac.variable_instances as
+select a.variable_id, a.instance_id, a.execution_id, a.node, a.name, a.type, a.info, a.value,
+       coalesce(a.type, case jsonb_typeof(a.value)
+           when 'string' then 'String' when 'boolean' then 'Boolean' when 'null' then 'Null'
+           when 'number' then case when a.value::text ~ '[.]' then 'Double'
+                                   when (a.value)::numeric between -2147483648 and 2147483647 then 'Integer'
+                                   when (a.value)::numeric between -9223372036854775808 and 9223372036854775807 then 'Long'
+                                   else 'Object' end
+           else 'Object' end) as type_name,
+       i.definition_id, d.key as process_key, d.version as process_version, i.started_at, i.ended_at, d.topics
+  from (select v.instance_id || ':' || v.scope || ':' || v.name as variable_id, v.instance_id, coalesce(h.uid, v.instance_id) as execution_id,
+               h.node, v.name, v.type, v.info, v.value
+          from celeriac.variable v
+          join celeriac.scope s on s.instance_id = v.instance_id and s.id = v.scope
+          left join celeriac.token h on h.instance_id = s.instance_id and h.id = s.host
+         union all
+        select t.uid || ':' || e.key, t.instance_id, t.uid, t.node, e.key, t.types -> e.key ->> 'type', t.types -> e.key -> 'info', e.value
+          from celeriac.token t cross join jsonb_each(t.variables) e) a
+  join celeriac.instance i on i.id = a.instance_id
+  join celeriac.definition d on d.id = i.definition_id;
+
 create view celeriac.instance_waits as
 select w.instance_id, w.id as number, t.uid as token_id, w.node, w.kind, w.name, w.due_at, w.timing, w.fired, w.opened_at
   from celeriac.event_wait w join celeriac.token t on t.instance_id = w.instance_id and t.id = w.token;

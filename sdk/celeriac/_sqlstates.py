@@ -19,6 +19,7 @@ CODES: Final[Mapping[str, str]] = {
     "TK904": "already_ended",
     "TK905": "canceled",
     "TK906": "idempotency_conflict",
+    "TK907": "suspended",
 }
 
 

@@ -17,7 +17,8 @@
             ├── StaleToken             the fencing token is an old one
             ├── AlreadyEnded           the task has ended, and not by this very call
             ├── Canceled               the task was canceled
-            └── IdempotencyConflict    the key was used before with other input; `task_id` is the first task
+            ├── IdempotencyConflict    the key was used before with other input; `task_id` is the first task
+            └── Suspended              its process instance stands still until somebody resumes it
 
     HandlerVerdict                raised by a handler on purpose; never raised by the SDK
     ├── Retry                     fail this attempt, try again (after a time)
@@ -171,6 +172,12 @@ class IdempotencyConflict(Conflict):
     code = "idempotency_conflict"
 
 
+class Suspended(Conflict):
+    """The process instance of the task stands still until somebody resumes it."""
+
+    code = "suspended"
+
+
 class HandlerVerdict(Exception):
     """What a handler raises to end its attempt in a certain way."""
 
@@ -249,7 +256,7 @@ _BY_CODE: Final[Mapping[str, type[Refused]]] = {
     kind.code: kind
     for kind in (
         Unauthorized, Forbidden, NotFound, NoWaiter, TooLarge, Invalid, Conflict,
-        LeaseLost, LeaseExpired, StaleToken, AlreadyEnded, Canceled, IdempotencyConflict,
+        LeaseLost, LeaseExpired, StaleToken, AlreadyEnded, Canceled, IdempotencyConflict, Suspended,
     )
 }  # fmt: skip
 _BY_STATUS: Final[Mapping[int, type[Refused]]] = {

@@ -23,6 +23,7 @@ do $$
 declare
     thing record;
 begin
+    set local session_replication_role = replica;  -- no foreign key asks in which order
     for thing in select * from pg_tables where schemaname = 'public' loop
         execute format('drop table public.%I', thing.tablename);
     end loop;

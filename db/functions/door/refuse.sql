@@ -6,7 +6,8 @@ declare
     sqlstate_of constant jsonb := '{
         "forbidden": "TK403", "not_found": "TK404", "too_large": "TK413", "invalid": "TK422",
         "lease_lost": "TK901", "lease_expired": "TK902", "stale_token": "TK903",
-        "already_ended": "TK904", "canceled": "TK905", "idempotency_conflict": "TK906"}';
+        "already_ended": "TK904", "canceled": "TK905", "idempotency_conflict": "TK906",
+        "suspended": "TK907"}';
 begin
     raise exception using
         errcode = sqlstate_of ->> refuse.code,

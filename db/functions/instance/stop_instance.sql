@@ -17,6 +17,9 @@ begin
     end if;
     if held.ended_at is null then
         update celeriac.instance i set reason = celeriac.cut_text(stop_instance.reason, 8192), suspended = false where i.id = held.id;
+        if held.suspended then
+            perform celeriac.let_stand(held.id, false);
+        end if;
         perform celeriac.tell_instance(held.id, 'stopped', null, jsonb_build_object('compensate', coalesce(compensate, false)));
     end if;
     return query select held.id, held.ended_at is null;

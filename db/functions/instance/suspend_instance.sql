@@ -1,4 +1,5 @@
--- suspend_instance: an open instance stands still: what happens to it is kept, and worked in when it is resumed.
+-- suspend_instance: an open instance stands still: what happens to it is kept, and worked in when it is resumed; its tasks are not
+-- handed out meanwhile, but who holds one may end it.
 create or replace function celeriac.suspend_instance(instance_id uuid, suspended boolean, principal text default null)
 returns setof celeriac.started_instance
 language plpgsql security definer set search_path = celeriac, pg_temp
@@ -10,5 +11,6 @@ begin
     if not found then
         perform celeriac.refuse('not_found', 'there is no such open instance');
     end if;
+    perform celeriac.let_stand(suspend_instance.instance_id, suspend_instance.suspended);
     return query select suspend_instance.instance_id, suspend_instance.suspended;
 end $$;

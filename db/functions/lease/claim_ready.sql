@@ -3,7 +3,8 @@
 -- Locks at most as many rows as the stream has slots, and takes those that fit in `room` bytes; the others stay as they are,
 -- but the first always fits, so no big task can block the ones behind it. Every claim draws a new fencing token.
 create or replace function celeriac.claim_ready(
-    stream celeriac.served_stream, worker_id text, principal text, lock_duration_ms bigint, room bigint, first boolean)
+    stream celeriac.served_stream, worker_id text, principal text, lock_duration_ms bigint, room bigint, first boolean,
+    on_loss text default null)
 returns setof celeriac.leased_task
 language plpgsql volatile as $$
 #variable_conflict use_column
@@ -33,7 +34,8 @@ begin
             update celeriac.queue q
                set state = 'LOCKED', fencing_token = nextval('celeriac.fencing_token'), attempts = q.attempts + 1,
                    lease_owner = claim_ready.worker_id, lease_principal = claim_ready.principal,
-                   leased_at = moment, lease_expires_at = moment + l.lease, reap_at = moment + l.lease
+                   leased_at = moment, lease_expires_at = moment + l.lease, reap_at = moment + l.lease,
+                   last_owner = null, last_principal = null, last_until = null, on_loss = claim_ready.on_loss
               from celeriac.task t
              cross join lateral celeriac.lease_of(t.task_type, t.policy, claim_ready.lock_duration_ms) l
              where q.task_id = picked[place].task_id and t.id = picked[place].task_id

@@ -4,8 +4,11 @@
 -- that finds too little expires and promotes a bounded few by itself.
 -- `rates`: how many tasks each rate-limited type may give yet. The first pass holds them (hold_rates); after that nothing here
 -- may wait, so there is no upkeep then, and the second pass takes in no further ones.
+-- `topics`: what a worker of the Camunda face asks of each type: its lock_ms, and with `choosy` also which tasks (choose_ready).
 create or replace function celeriac.claim_tasks(
-    worker_id text, task_types text[], max_tasks integer, lock_duration_ms bigint, versions jsonb, room bigint, principal text)
+    worker_id text, task_types text[], max_tasks integer, lock_duration_ms bigint, versions jsonb, room bigint, principal text,
+    topics jsonb default null, on_loss text default null, choosy boolean default false, sorting text default null,
+    use_priority boolean default true)
 returns celeriac.leased_task[]
 language plpgsql volatile as $$
 declare
@@ -28,7 +31,11 @@ begin
         task_types := celeriac.within_rate(task_types);
     end if;
     for pass in 1 .. 2 loop
-        served := array(select s from celeriac.share_out(task_types, claim_tasks.versions, want) s);
+        if choosy then
+            served := array(select s from celeriac.choose_ready(task_types, topics, want, sorting, use_priority) s);
+        else
+            served := array(select s from celeriac.share_out(task_types, claim_tasks.versions, want) s);
+        end if;
         if limited <> '{}' and pass = 1 then
             rates := celeriac.hold_rates(array(select s.task_type from unnest(served) s));
         end if;
@@ -37,8 +44,9 @@ begin
                 stream.slots := least(stream.slots, (rates ->> stream.task_type)::bigint);
             end if;
             select array_agg(c), coalesce(sum(c.payload_bytes), 0) into batch, used
-              from celeriac.claim_ready(stream, claim_tasks.worker_id, claim_tasks.principal, claim_tasks.lock_duration_ms,
-                                        room, cardinality(claimed) = 0) c;
+              from celeriac.claim_ready(stream, claim_tasks.worker_id, claim_tasks.principal,
+                                        coalesce((topics -> stream.task_type ->> 'lock_ms')::bigint, claim_tasks.lock_duration_ms),
+                                        room, cardinality(claimed) = 0, claim_tasks.on_loss) c;
             claimed := claimed || batch;
             room := room - used;
             -- A stream that was seen to have work and gives none beside another's had nothing that fits.

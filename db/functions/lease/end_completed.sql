@@ -1,6 +1,8 @@
 -- end_completed: LOCKED -> COMPLETED, one item of complete_tasks: takes the queue row if the write may, and ends the task.
+-- `told`: what its instance is told, if that is not the result.
 create or replace function celeriac.end_completed(
-    ordinal integer, task_id uuid, worker_id text, fencing_token bigint, result jsonb, principal text, only_types text[])
+    ordinal integer, task_id uuid, worker_id text, fencing_token bigint, result jsonb, principal text, only_types text[],
+    told jsonb default null)
 returns celeriac.write_answer
 language plpgsql volatile as $$
 declare
@@ -26,7 +28,7 @@ begin
     returning t.instance_id, t.token_id into owner;
     perform celeriac.free_slot(held), celeriac.conclude_task(held.task_id, held.resumed);
     if owner.instance_id is not null then
-        perform celeriac.tell_owner(owner.instance_id, owner.token_id, 'completed', jsonb_build_object('variables', end_completed.result));
+        perform celeriac.tell_owner(owner.instance_id, owner.token_id, 'completed', coalesce(told, jsonb_build_object('variables', end_completed.result)));
     end if;
     return (ordinal, task_id, 'COMPLETED', null, null, null, null, owner.instance_id)::celeriac.write_answer;
 end $$;

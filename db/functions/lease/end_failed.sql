@@ -25,7 +25,7 @@ begin
     end if;
     left_over := coalesce(failure.retries, greatest(held.retries - 1, 0));
     if left_over = 0 then
-        state := celeriac.fail_for_good(held, failure.error, moment);
+        state := celeriac.fail_for_good(held, failure.error, moment, coalesce(failure.undo, true));
         if state = 'READY' then
             due_at := moment;
             left_over := celeriac.full_retries(held.task_id);
@@ -37,7 +37,8 @@ begin
     end if;
     perform celeriac.write_history(moment, held.task_id, 'failed', held.fencing_token, held.attempts, held.leased_at,
                 held.lease_owner, held.lease_principal,
-                jsonb_build_object('error', failure.error, 'retries', left_over, 'run_at', due_at, 'state', state));
+                jsonb_build_object('error', failure.error, 'retries', left_over, 'run_at', due_at, 'state', state)
+                || case when failure.details is null then '{}' else jsonb_build_object('details', failure.details) end);
     return (ordinal, task_id, state, left_over, due_at, null, null,
             case when state = 'FAILED' then (select t.instance_id from celeriac.task t where t.id = held.task_id) end)::celeriac.write_answer;
 end $$;

@@ -11,7 +11,7 @@ begin
         return;
     end if;
     return query
-    select best.task_type, best.version, best.urgency, best.turn_at, count(*)
+    select best.task_type, best.version, best.urgency, best.turn_at, count(*), null::uuid[]
       from (select lined.task_type, lined.version, lined.urgency, lined.turn_at, place.priority, place.turn
               from (select s.*, celeriac.heads(s, want) as priorities, random() as lot from unnest(served) s) lined
              cross join lateral unnest(lined.priorities) with ordinality place (priority, turn)

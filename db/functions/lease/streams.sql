@@ -7,7 +7,7 @@ language plpgsql volatile as $$
 begin
     return query
     select s.task_type, s.version, max(case when floor.holds then s.floor_urgency else -2147483648 end),
-           max(case when floor.holds then s.floor_turn_at else '-infinity' end), want
+           max(case when floor.holds then s.floor_turn_at else '-infinity' end), want, null::uuid[]
       from (select * from celeriac.stream where task_type = any (task_types)
              union all
             select n.task_type, n.version, -2147483648, '-infinity', '-infinity', '-infinity'

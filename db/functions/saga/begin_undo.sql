@@ -20,9 +20,14 @@ begin
     undone.leased_at := null;
     undone.lease_expires_at := null;
     undone.reap_at := null;
+    undone.last_owner := null;
+    undone.last_principal := null;
+    undone.last_until := null;
+    undone.on_loss := null;
+    undone.held_until := null;
     delete from celeriac.queue q where q.task_id = held.task_id;
     insert into celeriac.queue select undone.*;
-    perform celeriac.free_slot(held),
+    perform celeriac.free_slot(held), celeriac.keep_still(held.task_id),
             celeriac.write_history(moment, held.task_id, 'undoing', held.fencing_token, held.attempts, held.leased_at, held.lease_owner,
                 coalesce(begin_undo.principal, held.lease_principal), jsonb_build_object('cause', begin_undo.cause, 'error', begin_undo.error)),
             celeriac.ring(array[held.task_type]);

@@ -14,6 +14,9 @@ begin
     if redrive_task.retries is not null then
         perform celeriac.check_range(redrive_task.retries, 1, 2147483647, 'retries');
     end if;
+    -- The row of the instance first, as everywhere: whether it is suspended must not change meanwhile.
+    perform from celeriac.instance i
+      where i.id = (select t.instance_id from celeriac.task t where t.id = redrive_task.task_id) for share;
     select t.* into was from celeriac.task t where t.id = redrive_task.task_id for update;
     if not found or not celeriac.may_touch(was.task_type, only_types) then
         perform celeriac.refuse('not_found', 'there is no such task');
@@ -30,12 +33,13 @@ begin
         perform celeriac.forget_steps(was.id);
     end if;
     insert into celeriac.queue (task_id, fencing_token, run_at, turn_at, version, priority, retries, payload_bytes, state, task_type,
-                                resumed, concurrency_key)
+                                resumed, concurrency_key, retries_told)
     values (was.id, nextval('celeriac.fencing_token'), moment, moment, was.version, was.priority,
             coalesce(redrive_task.retries, was.retries), octet_length(was.variables::text), 'READY', was.task_type,
-            not undone, was.concurrency_key);
+            not undone, was.concurrency_key, redrive_task.retries is not null);
+    perform celeriac.keep_still(was.id);
     perform celeriac.write_history(moment, was.id, 'redriven', was.fencing_token, was.attempts, was.started_at, was.worker_id,
                 coalesce(redrive_task.principal, session_user), jsonb_build_object('error', was.error, 'failed_at', was.ended_at)),
             celeriac.ring(array[was.task_type]);
-    return query select was.id, 'READY';
+    return query select was.id, celeriac.state_of(was.id);
 end $$;

@@ -18,5 +18,6 @@ begin
                                 attempts, fencing_token, resumed, undoing, concurrency_key)
     values (rouse_task.task_id, moment, moment, rest.version, rest.priority, rest.payload_bytes, rest.retries, rest.expirations,
             woken.task_type, 'READY', rest.attempts, nextval('celeriac.fencing_token'), true, rest.undoing, woken.concurrency_key);
+    perform celeriac.keep_still(rouse_task.task_id);
     return woken.task_type;
 end $$;

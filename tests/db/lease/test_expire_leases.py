@@ -23,6 +23,7 @@ def test_a_lost_lease_puts_the_task_back_in_its_old_place(clerk: Clerk, clock: C
     assert held is not None
     assert clerk.queue(task.task_id) == held | {
         "state": "READY", "expirations": 1,
+        "last_owner": "w1", "last_principal": "postgres", "last_until": held["lease_expires_at"],
         "lease_owner": None, "lease_principal": None, "leased_at": None, "lease_expires_at": None, "reap_at": None,
     }  # fmt: skip
     (again,) = clerk.fetch(worker_id="w2")

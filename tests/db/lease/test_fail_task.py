@@ -22,7 +22,8 @@ def test_a_failure_puts_the_task_back_with_one_retry_less(clerk: Clerk, clock: C
     assert (answer.task_id, answer.state, answer.retries, answer.run_at) == (task.task_id, "SCHEDULED", 2, then)
     assert before is not None
     assert clerk.queue(task.task_id) == before | {
-        "state": "SCHEDULED", "run_at": then, "turn_at": then, "retries": 2,
+        "state": "SCHEDULED", "run_at": then, "turn_at": then, "retries": 2, "retries_told": True,
+        "last_owner": "w1", "last_principal": "postgres", "last_until": then,
         "lease_owner": None, "lease_principal": None, "leased_at": None, "lease_expires_at": None, "reap_at": None,
     }  # fmt: skip
     assert clerk.task(task.task_id)["state"] == "OPEN"
