@@ -13,10 +13,14 @@ from app.camunda import (
     elsewhere,
     event_subscriptions,
     executions,
+    external_task_queries,
+    external_task_retries,
+    external_tasks,
     incidents,
     messages,
     process_definitions,
     process_instances,
+    variable_instances,
     variables,
 )
 from app.camunda.errors import invalid
@@ -26,9 +30,13 @@ ENGINE: Final = "default"
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     about.router,
+    external_task_retries.router,
+    external_tasks.router,
+    external_task_queries.router,
     deployments.router,
     process_definitions.router,
     variables.router,
+    variable_instances.router,
     process_instances.router,
     executions.router,
     messages.router,

@@ -40,17 +40,17 @@ def variables(name: str, instance: str = "instance_id") -> Filter:
                 _VARIABLES.c.instance_id == view.c[instance],
                 _VARIABLES.c.root,
                 func.lower(_VARIABLES.c.name) == variable.lower() if names else _VARIABLES.c.name == variable,
-                _fits(word, candidates, folded=values),
+                fits(_VARIABLES.c.value, word, candidates, folded=values),
             )
             .exists()
-            for variable, word, candidates in _asked(asked, name)
+            for variable, word, candidates in conditions(asked, name)
         ]
         return and_(*found) if found else None
 
     return narrow
 
 
-def _asked(asked: Sent, name: str) -> Iterator[tuple[str, str, list[Any]]]:
+def conditions(asked: Sent, name: str) -> Iterator[tuple[str, str, list[Any]]]:
     """The name, the operator, and the values that fit: all of them are meant."""
     given = asked.values.get(name)
     if isinstance(given, str):
@@ -82,15 +82,16 @@ def _of_address(part: str) -> tuple[str, str, list[Any]]:
     return "_".join(words[:place]), words[place], candidates
 
 
-def _fits(word: str, candidates: list[Any], *, folded: bool) -> ColumnElement[bool]:
-    stored = cast(_VARIABLES.c.value, JSONB)
+def fits(value: ColumnElement[Any], word: str, candidates: list[Any], *, folded: bool) -> ColumnElement[bool]:
+    """Whether a stored value compares so with one of those that are meant."""
+    stored = cast(value, JSONB)
     plain = stored.op("#>>")(literal("{}", literal_execute=True))
     if word in ("like", "notLike"):
         text = candidates[0]
         if not isinstance(text, str):
             return false()
-        fits = plain.op("ilike" if folded else "like")(pattern(text))
-        return and_(func.jsonb_typeof(stored) == "string", fits if word == "like" else ~fits)
+        alike = plain.op("ilike" if folded else "like")(pattern(text))
+        return and_(func.jsonb_typeof(stored) == "string", alike if word == "like" else ~alike)
     tests = []
     for candidate in candidates:
         if folded and isinstance(candidate, str):

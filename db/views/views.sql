@@ -241,7 +241,8 @@ create view celeriac.instance_variables as
 select v.instance_id, v.scope as scope_number, s.node as scope, s.parent is null as root, v.name, v.type, v.info, v.value
   from celeriac.variable v join celeriac.scope s on s.instance_id = v.instance_id and s.id = v.scope;
 
--- Variables as Camunda lists them: those of scopes, and those that are local to an activity. The type is what `show` would say.
+-- Variables as Camunda lists them: those of scopes, and those that are local to an activity. `type_name` is what is shown.
+-- Scopes and tokens of an instance share their numbers, so one of them and a name are an id.
 create view celeriac.variable_instances as
 select a.variable_id, a.instance_id, a.execution_id, a.node, a.name, a.type, a.info, a.value,
        coalesce(a.type, case jsonb_typeof(a.value)
@@ -258,7 +259,7 @@ select a.variable_id, a.instance_id, a.execution_id, a.node, a.name, a.type, a.i
           join celeriac.scope s on s.instance_id = v.instance_id and s.id = v.scope
           left join celeriac.token h on h.instance_id = s.instance_id and h.id = s.host
          union all
-        select t.uid || ':' || e.key, t.instance_id, t.uid, t.node, e.key, t.types -> e.key ->> 'type', t.types -> e.key -> 'info', e.value
+        select t.instance_id || ':' || t.id || ':' || e.key, t.instance_id, t.uid, t.node, e.key, t.types -> e.key ->> 'type', t.types -> e.key -> 'info', e.value
           from celeriac.token t cross join jsonb_each(t.variables) e) a
   join celeriac.instance i on i.id = a.instance_id
   join celeriac.definition d on d.id = i.definition_id;
