@@ -179,8 +179,7 @@ class Loaded:
             ],
             "incidents": [
                 {"token": a.token, "node": a.node, "kind": a.kind, "message": a.message}
-                for a in decision.actions
-                if isinstance(a, RaiseIncident) and a.token in after.tokens
+                for a in _standing_incidents(decision)
             ],
             "again": list(decision.again),
             "unstuck": any(token.stuck and after.tokens.get(token.id) is not token for token in before.tokens.values()),
@@ -345,10 +344,10 @@ def _fact(row: Mapping[str, Any], numbers: Mapping[str, int], kinds: Kinds) -> F
     if kind == "changed":
         return Changed(token, variables, local_variables)
     if kind == "failed":
-        return Failed(token, payload.get("message") or "the task failed")
+        return Failed(token, payload.get("message") or "the task failed", payload.get("undo", True))
     if kind == "thrown":
         return Thrown(token, payload["code"], payload.get("message"), variables)
-    return Continued(token)
+    return Continued(token, payload.get("open", False))
 
 
 _graphs: dict[str, Graph] = {}
@@ -367,6 +366,13 @@ def _graph(connection: Connection, definition_id: str) -> Graph:
 
 def _signals(decision: Decision) -> list[ThrowSignal]:
     return [action for action in decision.actions if isinstance(action, ThrowSignal)]
+
+
+def _standing_incidents(decision: Decision) -> list[RaiseIncident]:
+    """The last one of each token that is stuck still: what was tried again meanwhile has none."""
+    tokens = decision.state.tokens
+    raised = {a.token: a for a in decision.actions if isinstance(a, RaiseIncident)}
+    return [raised[token] for token in raised if token in tokens and tokens[token].stuck]
 
 
 def _joined(done: Advanced | None, applied: Any, reached: Sequence[str]) -> Advanced:

@@ -84,7 +84,7 @@ def _failed(board: Board, fact: Failed) -> None:
     token = board.tokens.get(fact.token)
     if token is None or token.phase is not Phase.STANDING or not _is_work(board, token):
         return
-    if board.status is Status.ACTIVE and not board.undoing(token) and _can_be_undone(board):
+    if fact.undo and board.status is Status.ACTIVE and not board.undoing(token) and _can_be_undone(board):
         board.undo_instance(Status.FAILED_COMPENSATED)
     else:
         board.block(token, Phase.STANDING, ModelError(fact.message, "failed"))
@@ -131,6 +131,10 @@ def _happened(board: Board, fact: Happened) -> None:
 def _continued(board: Board, fact: Continued) -> None:
     token = board.tokens.get(fact.token)
     if token is None:
+        return
+    if fact.open:
+        if token.phase is Phase.STANDING:
+            board.put(replace(token, stuck=False))
         return
     if token.phase is Phase.LEAVING:
         board.leave(replace(token, stuck=False))

@@ -26,10 +26,11 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The work of a token failed for good: undo what can be undone, else it is an incident."""
+    """The work of a token failed for good: undo what can be undone, else, or without `undo`, it is an incident."""
 
     token: int
     message: str
+    undo: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,13 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Continued:
-    """A token goes on from a commit point, or is tried again after an incident."""
+    """A token goes on from a commit point, or is tried again after an incident.
+
+    `open`: its failed work is open again already, so nothing is asked for.
+    """
 
     token: int
+    open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,8 +261,10 @@ def test_advancing_twice_is_a_no_op_and_a_suspended_instance_stands_still(desk: 
     desk.deploy(TWO)
     instance = desk.start()
     assert advance(desk.conn, instance) is None
+    held = desk.fetch("a")
     call.one(desk.conn, "suspend_instance", instance_id=instance, suspended=True)
-    desk.complete("a")
+    call.one(desk.conn, "complete_task", task_id=held.task_id, worker_id="w", fencing_token=held.fencing_token)
+    assert advance(desk.conn, instance) is None
     assert (desk.at(instance), desk.ready()) == (["a"], [])
     call.one(desk.conn, "suspend_instance", instance_id=instance, suspended=False)
     desk.settle()

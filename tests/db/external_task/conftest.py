@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -30,6 +30,17 @@ PAID = model(
     + '<association id="a" sourceRef="b" targetRef="refund" associationDirection="One"/>',
     process='id="paid" isExecutable="true"',
 )
+CAUGHT = model(
+    '<startEvent id="s"/>'
+    + task("mail")
+    + task("other")
+    + '<endEvent id="e"/><endEvent id="f"/>'
+    + '<boundaryEvent id="b" attachedToRef="mail"><errorEventDefinition errorRef="E"/></boundaryEvent>'
+    + flow("s", "mail", "e")
+    + flow("b", "other", "f"),
+    '<error id="E" errorCode="E"/>',
+    process='id="caught" isExecutable="true"',
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,9 @@ class Bench:
         found = self.clerk.query("select id from celeriac.external_tasks where instance_id = :id", id=instance)
         return UUID(str(found[0]["id"]))
 
-    def fetch(self, *topics: str, worker: str = "w1", most: int = 1, lock_ms: int = 10_000, **more: Any) -> list[Row[Any]]:
+    def fetch(
+        self, *topics: str, worker: str = "w1", most: int = 1, lock_ms: int = 10_000, **more: Any
+    ) -> list[Row[Any]]:
         asked = [{"topic": topic, "lock_ms": lock_ms} for topic in topics or ("mail",)]
         return self.choose(asked, worker=worker, most=most, **more)
 
@@ -109,7 +122,9 @@ class Bench:
         return self.desk.variables(str(instance))
 
     def _told(self, function: str, task_id: UUID, worker: str, more: dict[str, Any]) -> Row[Any]:
-        sent = {name: call.Json(json.dumps(value)) if isinstance(value, dict) else value for name, value in more.items()}
+        sent = {
+            name: call.Json(json.dumps(value)) if isinstance(value, dict) else value for name, value in more.items()
+        }
         row = self.clerk.one(function, task_id=task_id, worker_id=worker, **sent)
         if row.instance_id is not None:
             self.advance(row.instance_id)
@@ -117,10 +132,10 @@ class Bench:
 
 
 @pytest.fixture
-def bench(clerk: Clerk) -> Iterator[Bench]:
+def bench(clerk: Clerk) -> Bench:
     desk = Desk(clerk.conn)
-    desk.deploy(MAIL, PAID)
-    yield Bench(clerk, desk)
+    desk.deploy(MAIL, PAID, CAUGHT)
+    return Bench(clerk, desk)
 
 
 @pytest.fixture
