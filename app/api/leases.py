@@ -60,7 +60,7 @@ async def as_owner(call: Call, function: str, task_id: str, held: _Held, **argum
             **call.rights,
         )
     except Refused as refused:
-        await _note(call, function, task_id, held.worker_id, held.fencing_token, refused.code)
+        await note_refusal(call, VERB_OF[function], task_id, held.worker_id, held.fencing_token, refused.code)
         raise
     if getattr(row, "state", None) == "READY":
         await announce_types_of(call, [task_id])
@@ -79,7 +79,7 @@ async def as_owner_of_all(call: Call, function: str, worker_id: str, items: Sequ
     rows = await call.parts.database.rows(function, items=Json(written), worker_id=worker_id, **call.rights)
     refused = [(item, row.code) for item, row in zip(items, rows, strict=True) if row.code is not None]
     for item, code in refused[:MOST_NOTED]:
-        await _note(call, function, item.task_id, worker_id, item.fencing_token, code)
+        await note_refusal(call, VERB_OF[function], item.task_id, worker_id, item.fencing_token, code)
     for _, code in refused[MOST_NOTED:]:
         call.parts.instruments.refusals.labels(VERB_OF[function], code).inc()
     await announce_types_of(call, [str(row.task_id) for row in rows if row.code is None and row.state == "READY"])
@@ -101,18 +101,10 @@ async def announce_types_of(call: Call, task_ids: Iterable[str]) -> None:
     call.parts.announcer.announce(row.task_type for row in rows)
 
 
-def _write_item(item: _Item) -> dict[str, Any]:
-    written = {name: getattr(item, name) for name in item.model_fields_set}
-    if isinstance(written.get("variables"), str):
-        written["variables"] = orjson.Fragment(written["variables"])
-    return written
-
-
-async def _note(call: Call, function: str, task_id: str, worker_id: str, token: int | None, code: str) -> None:
+async def note_refusal(call: Call, verb: str, task_id: str, worker_id: str, token: int | None, code: str) -> None:
     """Count, log (ids only) and keep a refused write on the task's timeline; none of it may hide the refusal itself."""
     if code not in LEASE_CODES:
         return
-    verb = VERB_OF[function]
     call.parts.instruments.refusals.labels(verb, code).inc()
     asker = call.principal.name
     log.warning("refused %s: %s task=%s worker=%r token=%s principal=%r", verb, code, task_id, worker_id, token, asker)
@@ -128,6 +120,13 @@ async def _note(call: Call, function: str, task_id: str, worker_id: str, token: 
         )
     except (Refused, Unavailable) as failure:
         log.warning("refusal of task=%s not kept: %s", task_id, failure)
+
+
+def _write_item(item: _Item) -> dict[str, Any]:
+    written = {name: getattr(item, name) for name in item.model_fields_set}
+    if isinstance(written.get("variables"), str):
+        written["variables"] = orjson.Fragment(written["variables"])
+    return written
 
 
 def _token_missing(field: str) -> Problem:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import orjson
-from sqlalchemy import Row
+from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.api import strict_json
@@ -27,6 +27,7 @@ from db.call import Json
 PARTY: Final = "camunda"
 """Polls of this face, which have a limit of their own."""
 LONGEST_WAIT_MS: Final = 1_800_000
+_EACH: Final = text("select key, value from jsonb_each(cast(:variables as jsonb))")
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class CamundaWanted:
                     topics=Json(strict_json.dumps([_asked(self.topics[name]) for name in self.task_types])),
                     max_tasks=self.max_tasks,
                     sorting=self.sorting,
+                    use_priority=self.by_priority,
                     on_loss=call.parts.settings.camunda_lost_leases,
                     **call.rights,
                 )
@@ -100,9 +102,8 @@ class CamundaWanted:
 
     async def _described(self, call: Call, connection: AsyncConnection, leased: Sequence[Row[Any]]) -> list[Locked]:
         """In the order in which they were taken."""
-        found = await connection.execute(ROWS, {"ids": [one.task_id for one in leased]})
-        rows = {row.id: row for row in found}
-        variables = await self._variables(connection, list(rows.values()))
+        rows = {row.id: row for row in await connection.execute(ROWS, {"ids": [one.task_id for one in leased]})}
+        variables = await self._variables(connection, leased)
         properties = await self._properties(connection, list(rows.values()))
         return [
             Locked(
@@ -110,30 +111,48 @@ class CamundaWanted:
                 one.task_type,
                 one.fencing_token,
                 shown_locked(
-                    rows[one.task_id],
+                    row := rows[one.task_id],
                     call.parts.settings,
-                    variables[rows[one.task_id].token_id],
-                    properties.get((rows[one.task_id].definition_id, rows[one.task_id].node), {}),
+                    variables[one.task_id],
+                    properties.get((row.definition_id, row.node), {}),
                 ),
             )
             for one in leased
         ]
 
-    async def _variables(self, connection: AsyncConnection, rows: Sequence[Row[Any]]) -> Mapping[UUID, dict[str, Any]]:
-        """Of each token what its topic asks for. Topics that ask for the same are read together."""
-        asked: dict[Any, list[UUID]] = defaultdict(list)
-        deserialize = {row.token_id: self.topics[row.topic].deserialize for row in rows}
-        for row in rows:
-            asked[self.topics[row.topic].kind].append(row.token_id)
+    async def _variables(
+        self, connection: AsyncConnection, leased: Sequence[Row[Any]]
+    ) -> Mapping[UUID, dict[str, Any]]:
+        """Of each task what its topic asks for. Topics that ask for the same are read together."""
+        asked: dict[Any, list[Row[Any]]] = defaultdict(list)
+        for one in leased:
+            asked[self.topics[one.task_type].kind].append(one)
         found: dict[UUID, dict[str, Any]] = defaultdict(dict)
-        for (names, local), tokens in asked.items():
-            if names != ():
-                known = None if names is None else list(names)
-                for one in await authority.arows(
-                    connection, "visible_variables", token_uids=tokens, names=known, local_only=local
-                ):
-                    found[one.token_uid][one.name] = show(one.value, one.type, one.info, deserialize[one.token_uid])
+        for (names, local), tasks in asked.items():
+            if names == ():
+                continue
+            task_of = {one.token_id: one for one in tasks if one.token_id is not None}
+            known = None if names is None else list(names)
+            for row in await authority.arows(
+                connection, "visible_variables", token_uids=list(task_of), names=known, local_only=local
+            ):
+                task = task_of[row.token_uid]
+                deserialize = self.topics[task.task_type].deserialize
+                found[task.task_id][row.name] = show(row.value, row.type, row.info, deserialize)
+            for one in tasks:
+                if one.token_id is None:
+                    found[one.task_id] = await self._own_variables(connection, one)
         return found
+
+    async def _own_variables(self, connection: AsyncConnection, task: Row[Any]) -> dict[str, Any]:
+        """Of a task that belongs to no process: what it was enqueued with."""
+        topic = self.topics[task.task_type]
+        rows = await connection.execute(_EACH, {"variables": task.variables})
+        return {
+            row.key: show(row.value, None, None, topic.deserialize)
+            for row in rows
+            if topic.variables is None or row.key in topic.variables
+        }
 
     async def _properties(self, connection: AsyncConnection, rows: Sequence[Row[Any]]) -> Mapping[Any, Any]:
         """(definition, node) -> extension properties, of the topics that want them."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from uuid import UUID
 
 from sqlalchemy import Row, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import Uuid
 
+from app.api.database import Database
 from app.camunda.errors import CamundaError, refused
 from app.camunda.identifiers import activity_instance_id, definition_id
 from app.settings import Settings
@@ -35,22 +37,31 @@ _PROPERTIES: Final = text("""
 """).bindparams(bindparam("ids", type_=ARRAY(Uuid)))
 
 
+async def rows_of(database: Database, ids: Sequence[UUID]) -> list[Row[Any]]:
+    """Those of these tasks that there are, in this order."""
+    if not ids:
+        return []
+    rows = {row.id: row for row in await database.view(ROWS, ids=list(ids))}
+    return [rows[one] for one in ids if one in rows]
+
+
 def missing(task_id: str) -> CamundaError:
     """404, for what there is not and for what the caller may not see."""
     return refused(f"External task with id {task_id} does not exist", 404)
 
 
 def shown(row: Row[Any], settings: Settings) -> dict[str, Any]:
-    """A row of ROWS as lists have it."""
+    """A row of ROWS as lists have it. What a task that belongs to no process cannot say is null."""
+    definition = row.process_key and definition_id(row.process_key, row.process_version, row.definition_id)
     return {
         "activityId": row.node,
-        "activityInstanceId": activity_instance_id(row.node, row.token_id),
+        "activityInstanceId": row.node and activity_instance_id(row.node, row.token_id),
         "errorMessage": row.error_message,
         "executionId": row.token_id,
         "id": row.id,
         "lockExpirationTime": row.lock_expires_at,
         "createTime": row.created_at,
-        "processDefinitionId": definition_id(row.process_key, row.process_version, row.definition_id),
+        "processDefinitionId": definition,
         "processDefinitionKey": row.process_key,
         "processDefinitionVersionTag": row.version_tag,
         "processInstanceId": row.instance_id,

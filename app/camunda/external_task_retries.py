@@ -1,0 +1,112 @@
+"""Retries of many external tasks at once, named by their ids, by queries, or by their instances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from fastapi import APIRouter
+from sqlalchemy import select
+from starlette.responses import Response
+
+from app.api.rights import demand
+from app.camunda import instance_history, process_instances
+from app.camunda.answers import answer, done
+from app.camunda.errors import invalid
+from app.camunda.external_task_queries import TASKS
+from app.camunda.external_tasks import follow, read_retries
+from app.camunda.listing import Listing
+from app.camunda.route import CamundaCall, CamundaRoute
+from app.camunda.sent import Sent, uuid_of
+from db.errors import NotFound
+
+router = APIRouter(prefix="/engine-rest/external-task", route_class=CamundaRoute)
+
+MOST_CHANGED: Final = 10_000
+"""Tasks of one call: it is one transaction."""
+
+
+@router.put("/retries")
+async def set_retries(call: CamundaCall) -> Response:
+    """All of them, or none."""
+    demand(call.principal, "manage")
+    await _set(call)
+    return done()
+
+
+@router.post("/retries-async")
+async def set_retries_async(call: CamundaCall) -> Response:
+    """The same, at once; what is answered is a batch that has nothing left to do."""
+    demand(call.principal, "manage")
+    changed = await _set(call)
+    return answer(
+        {
+            "id": uuid4(),
+            "type": "set-external-task-retries",
+            "totalJobs": changed,
+            "jobsCreated": changed,
+            "batchJobsPerSeed": 100,
+            "invocationsPerBatchJob": 1,
+            "seedJobDefinitionId": None,
+            "monitorJobDefinitionId": None,
+            "batchJobDefinitionId": None,
+            "suspended": False,
+            "tenantId": None,
+            "createUserId": call.principal.name,
+            "startTime": (await call.parts.database.one("now"))[0],
+            "executionStartTime": None,
+        }
+    )
+
+
+async def _set(call: CamundaCall) -> int:
+    """How many tasks there were."""
+    retries = read_retries(call.sent)
+    ids = await _selected(call)
+    if not ids:
+        raise invalid("externalTaskIds is empty")
+    if len(ids) > MOST_CHANGED:
+        raise invalid(f"no more than {MOST_CHANGED} tasks can be changed by one call")
+    try:
+        rows = await call.parts.database.rows("set_external_task_retries", task_ids=ids, retries=retries, **call.rights)
+    except NotFound:
+        raise invalid("Cannot find one of the external tasks", 404) from None
+    await follow(call, rows)
+    return len(ids)
+
+
+async def _selected(call: CamundaCall) -> list[UUID]:
+    """Every task that is named in some way, once."""
+    sent = call.sent
+    given = sent.values.get("externalTaskIds") or []
+    if isinstance(given, list) and None in given:
+        raise invalid("External task id cannot be null: externalTaskIds contains null value")
+    ids = [_known(one) for one in sent.names("externalTaskIds") or []]
+    if "externalTaskQuery" in sent:
+        ids += await _found(call, TASKS, sent.sent("externalTaskQuery"))
+    instances = [one for one in map(uuid_of, sent.names("processInstanceIds") or []) if one is not None]
+    for name, listing in (
+        ("processInstanceQuery", process_instances.INSTANCES),
+        ("historicProcessInstanceQuery", instance_history.INSTANCES),
+    ):
+        if name in sent:
+            instances += map(str, await _found(call, listing, sent.sent(name)))
+    if instances:
+        ids += await _found(call, TASKS, Sent({"processInstanceIdIn": instances}))
+    return list(dict.fromkeys(ids))
+
+
+async def _found(call: CamundaCall, listing: Listing, asked: Sent) -> Sequence[Any]:
+    """The keys of what a query finds."""
+    key = listing.table.c[listing.key]
+    conditions = listing.conditions(asked, call.principal.only_types)
+    statement = select(key).where(*conditions).order_by(key).limit(MOST_CHANGED + 1)
+    return [row[0] for row in await call.parts.database.view(statement)]
+
+
+def _known(task_id: str) -> UUID:
+    known = uuid_of(task_id)
+    if known is None:
+        raise invalid(f"Cannot find external task with id {task_id}: externalTask is null", 404)
+    return UUID(known)
