@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.camunda import (
     about,
+    activity_history,
     deployments,
     elsewhere,
     event_subscriptions,
@@ -16,10 +17,14 @@ from app.camunda import (
     external_task_queries,
     external_task_retries,
     external_tasks,
+    incident_history,
     incidents,
+    instance_history,
+    jobs,
     messages,
     process_definitions,
     process_instances,
+    user_tasks,
     variable_instances,
     variables,
 )
@@ -42,6 +47,11 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     messages.router,
     incidents.router,
     event_subscriptions.router,
+    jobs.router,
+    user_tasks.router,
+    instance_history.router,
+    activity_history.router,
+    incident_history.router,
     # Last: it answers at every address below BASE that nothing else is at.
     elsewhere.router,
 )
