@@ -2,6 +2,7 @@
 
 import pytest
 
+from app.process.facts import Changed
 from app.process.graph import Assignment, Event, EventKind, Expression, Kind, Script
 from app.process.state import Status
 from tests.app.process.drawing import Instance, boundary, draw, end, node, start
@@ -25,6 +26,15 @@ def test_an_instance_goes_from_task_to_task_and_ends() -> None:
 def test_a_completion_merges_only_the_names_it_sends() -> None:
     run = Instance(draw([start(), *tasks("a", "b"), end()], "start a b end")).start(x=1, y=1)
     assert run.complete("a", y=2).variables == {"x": 1, "y": 2}
+
+
+def test_variables_are_changed_where_they_are_and_nothing_moves() -> None:
+    graph = draw([start(), node("a", TASK, inputs=(Assignment("mine", 1),)), end()], "start a end")
+    run = Instance(graph).start(x=1)
+    token = run.token("a")
+    run.tell(Changed(token.id, {"x": 2, "mine": 3, "new": 4}, {"local": 5}), Changed(token.id + 100, {"x": 6}))
+    assert (run.work, run.variables) == (["a"], {"x": 2, "new": 4})
+    assert run.token("a").variables == {"mine": 3, "local": 5}
 
 
 def test_the_first_condition_that_holds_decides_else_the_default_flow() -> None:
