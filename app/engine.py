@@ -28,7 +28,7 @@ from app.process.facts import Changed, Completed, Continued, Fact, Failed, Happe
 from app.process.graph import EventKind, Graph
 from app.process.graph_json import from_json
 from app.process.state import NeedsMore, Phase, Run, Scope, State, Status, Subscription, Token, Wait
-from app.timers import due_at, due_next, milliseconds
+from app.timers import due_at, due_next, milliseconds, time_fault
 from db import call
 
 MOST_ROUNDS: Final = 100
@@ -134,7 +134,7 @@ class Loaded:
         return bool(self.consumed) and not self.suspended and not self.ended
 
     def decide(self, graph: Graph) -> Decision:
-        return decide(graph, self.state, self.facts, evaluator(self.surroundings))
+        return decide(graph, self.state, self.facts, evaluator(self.surroundings), time_fault)
 
     def written(self, graph: Graph, decision: Decision) -> str:
         """What changed, as JSON for `apply_decision`."""
@@ -268,7 +268,7 @@ class Loaded:
                 return due_next(timer, wait.when or "", self.opened_at[wait.id], wait.fired, self.now)
             return due_at(timer, wait.when or "", self.now)
         except InvalidTiming:
-            return None  # out of the calendar: never due
+            return None  # the calendar has ended since it was opened
 
 
 def _loaded(text_: str | None) -> Loaded | None:

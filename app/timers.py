@@ -11,9 +11,22 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from app.cron import Cron, Every, InvalidTiming, Period, read_cron, read_zone
-from app.process.timing import DURATION, seconds_of
+from app.process.timing import DURATION, seconds_of, timing_fault
 
 UTC_ZONE: Final = read_zone("UTC")
+
+_SOME_DAY: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def time_fault(timer: str, text: str) -> str | None:
+    """Why a `date`, `duration` or `cycle` can never be due, by its shape or by the calendar; None when it can."""
+    if (fault := timing_fault(timer, text)) is not None:
+        return fault
+    try:
+        due_at(timer, text, _SOME_DAY)
+    except InvalidTiming as wrong:
+        return str(wrong)
+    return None
 
 
 def due_at(timer: str, text: str, opened_at: datetime, fired: int = 0) -> datetime | None:

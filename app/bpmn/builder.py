@@ -24,7 +24,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self
 
 from app.bpmn.checks import check
-from app.bpmn.events import time_fault
 from app.bpmn.names import is_name
 from app.bpmn.problems import Finding, Report
 from app.bpmn.writer import write
@@ -44,6 +43,7 @@ from app.process.graph import (
     Value,
     Work,
 )
+from app.timers import time_fault
 
 DEFAULT: Final = None
 """In place of a condition: the way that is taken when no condition holds."""

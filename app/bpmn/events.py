@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final, Literal
 
 from app.bpmn.markup import Element
 from app.bpmn.names import BPMN, bpmn, extension, is_bpmn, is_name
 from app.bpmn.problems import Report
 from app.bpmn.values import text_of, text_or_expression
-from app.cron import InvalidTiming
 from app.expressions.syntax import has_expression
 from app.process.graph import Event, EventKind
-from app.process.timing import timing_fault
-from app.timers import due_at
+from app.timers import time_fault
 
 UNKNOWN: Final = {
     "escalationEventDefinition": "escalation events",
@@ -25,9 +22,6 @@ UNKNOWN: Final = {
 TIMERS: Final[Mapping[str, Literal["date", "duration", "cycle"]]] = {
     "timeDate": "date", "timeDuration": "duration", "timeCycle": "cycle",
 }  # fmt: skip
-
-
-_SOME_DAY: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +128,6 @@ def _error(event: Element, definition: Element, roots: Roots, report: Report) ->
         code_variable=extension(definition, "errorCodeVariable"),
         message_variable=extension(definition, "errorMessageVariable"),
     )
-
-
-def time_fault(timer: str, text: str) -> str | None:
-    """Why a constant time can never be due; None when it can."""
-    if (fault := timing_fault(timer, text)) is not None:
-        return fault
-    try:
-        due_at(timer, text, _SOME_DAY)
-    except InvalidTiming as wrong:
-        return str(wrong)
-    return None
 
 
 def _timer(event: Element, definition: Element, report: Report) -> Event:

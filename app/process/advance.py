@@ -7,21 +7,27 @@ from dataclasses import replace
 from typing import Any, Final
 
 from app.process import errors
-from app.process.board import Board, Evaluate, ModelError
+from app.process.board import Board, Evaluate, ModelError, TimeFault
 from app.process.decision import Decision
 from app.process.entering import enter, task_for
 from app.process.facts import Changed, Completed, Continued, Fact, Failed, Happened, Started, Stopped, Thrown
 from app.process.graph import Graph, Kind
 from app.process.inclusive import settle_inclusive
 from app.process.state import Phase, Scope, State, Status, Token, Wait
+from app.process.timing import timing_fault
 
 MOST_STEPS: Final = 10_000
 """Nodes that may be entered in one advance: more is a loop that never waits."""
 
 
-def advance(graph: Graph, state: State, facts: Iterable[Fact], evaluate: Evaluate) -> Decision:
-    """What follows from `facts`, one after the other. Raises NeedsMore when a part of the state is not enough."""
-    board = Board(graph, state, evaluate)
+def advance(
+    graph: Graph, state: State, facts: Iterable[Fact], evaluate: Evaluate, time_fault: TimeFault = timing_fault
+) -> Decision:
+    """What follows from `facts`, one after the other. Raises NeedsMore when a part of the state is not enough.
+
+    Who knows the calendar brings a `time_fault` of their own; without one only the shape of a time is looked at.
+    """
+    board = Board(graph, state, evaluate, time_fault)
     for fact in facts:
         if board.status in (Status.ACTIVE, Status.COMPENSATING):
             WORK_IN[type(fact)](board, fact)

@@ -14,10 +14,11 @@ from typing import Any
 from app.process.decision import Action, DropTask, Note, RaiseIncident
 from app.process.graph import Assignment, Event, EventKind, Expression, Flow, Graph, Node, Table, Value
 from app.process.state import INSTANCE, NeedsMore, Phase, Run, Scope, State, Status, Subscription, Token, Wait
-from app.process.timing import timing_fault
 
 Evaluate = Callable[[Expression, Mapping[str, Any]], Any]
 """Gives the value of an expression with these variables; raises ModelError."""
+TimeFault = Callable[[str, str], str | None]
+"""Says of a timer (date, duration, cycle) why its text is no time that can be used; None when it is."""
 
 
 class ModelError(Exception):
@@ -41,9 +42,10 @@ class Opening:
 class Board:
     """One instance, being moved. `due` are the tokens that are to enter their node."""
 
-    def __init__(self, graph: Graph, state: State, evaluate: Evaluate) -> None:
+    def __init__(self, graph: Graph, state: State, evaluate: Evaluate, time_fault: TimeFault) -> None:
         self.graph = graph
         self.evaluate = evaluate
+        self.time_fault = time_fault
         self.status = state.status
         self.outcome = state.outcome
         self.whole = state.whole
@@ -454,7 +456,7 @@ class Board:
     def _opening(self, node: Node, event: Event, view: Mapping[str, Any]) -> Opening:
         name = None if event.name is None else self.text(event.name, view, f"the name of the {event.kind}")
         when = None if event.when is None else self.text(event.when, view, "the time of the timer")
-        if when is not None and (fault := timing_fault(event.timer or "duration", when)) is not None:
+        if when is not None and (fault := self.time_fault(event.timer or "duration", when)) is not None:
             raise ModelError(f"the timer of {node.id} has no time that can be used: {fault}")
         return Opening(node.id, event.kind, name, when)
 

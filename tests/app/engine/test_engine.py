@@ -5,6 +5,7 @@ import json
 import pytest
 
 from app.deployment import NotDeployable
+from db import call
 from db.call import Json
 from db.errors import AlreadyEnded, Invalid, NotFound
 from tests.app.engine.conftest import Desk, flow, model, task
@@ -31,8 +32,6 @@ def test_an_instance_goes_from_task_to_task_and_keeps_what_it_knows(desk: Desk) 
 
 
 def call_complete(desk: Desk, row: object, **variables: object) -> None:
-    from db import call
-
     call.one(
         desk.conn, "complete_task", task_id=row.task_id, worker_id="w", fencing_token=row.fencing_token,  # type: ignore[attr-defined]
         variables=Json(json.dumps(variables)),
@@ -72,8 +71,6 @@ def test_branches_that_complete_keep_each_others_variables(desk: Desk) -> None:
 
 
 def test_an_error_of_the_model_is_an_incident_that_goes_on_when_it_is_retried(desk: Desk) -> None:
-    from db import call
-
     body = (
         '<startEvent id="s"/>'
         + task("a")
@@ -98,9 +95,22 @@ def test_an_error_of_the_model_is_an_incident_that_goes_on_when_it_is_retried(de
     assert (desk.incidents(instance), desk.ready()) == ([], ["b"])
 
 
-def test_timers_fire_by_the_clock_of_the_database_and_cycles_come_again(desk: Desk, clock: Clock) -> None:
-    from db import call
+def test_a_time_from_an_expression_that_the_calendar_does_not_have_is_an_incident_and_can_be_mended(desk: Desk) -> None:
+    cycle = "<timerEventDefinition><timeCycle>${when}</timeCycle></timerEventDefinition>"
+    boundary = f'<boundaryEvent id="b" attachedToRef="a" cancelActivity="false">{cycle}</boundaryEvent>'
+    desk.deploy(model(f'<startEvent id="s"/>{task("a")}{boundary}<endEvent id="e"/><endEvent id="f"/>' + flow("s", "a", "e")
+                      + flow("b", "f")))  # fmt: skip
+    instance = desk.start(when="0 99 31 2 *")
+    assert (desk.incidents(instance), desk.ready()) == ([("a", "expression")], [])
+    call.one(desk.conn, "set_variables", instance_id=instance, variables=call.Json('{"when": "0 6 * * *"}'))
+    token = desk.one("select token_id from celeriac.instance_tokens where instance_id = :id", id=instance)
+    call.one(desk.conn, "complete_token", token_uid=token, again=True)
+    desk.advance(instance)
+    assert (desk.incidents(instance), desk.ready()) == ([], ["a"])
+    assert desk.one("select due_at is not null from celeriac.instance_waits where instance_id = :id", id=instance)
 
+
+def test_timers_fire_by_the_clock_of_the_database_and_cycles_come_again(desk: Desk, clock: Clock) -> None:
     timer = "<timerEventDefinition><timeCycle>R2/PT1H</timeCycle></timerEventDefinition>"
     body = '<startEvent id="s"/>' + task("a") + task("late") + '<endEvent id="e"/>'
     body += f'<boundaryEvent id="t" attachedToRef="a" cancelActivity="false">{timer}</boundaryEvent>'
@@ -229,8 +239,6 @@ def test_a_task_that_fails_for_good_undoes_what_was_done_newest_first(desk: Desk
         [],
         "COMPENSATING",
     )
-    from db import call
-
     token = desk.one("select token_id from celeriac.instance_tokens where instance_id = :id", id=instance)
     call.one(desk.conn, "complete_token", token_uid=token, again=True)
     desk.advance(instance)
@@ -240,8 +248,6 @@ def test_a_task_that_fails_for_good_undoes_what_was_done_newest_first(desk: Desk
 
 @pytest.mark.parametrize("compensate", [True, False])
 def test_canceling_drops_open_work_and_undoes_if_asked(desk: Desk, compensate: bool) -> None:
-    from db import call
-
     desk.deploy(ORDER)
     instance = desk.start()
     desk.complete("a")
@@ -256,7 +262,6 @@ def test_canceling_drops_open_work_and_undoes_if_asked(desk: Desk, compensate: b
 
 def test_advancing_twice_is_a_no_op_and_a_suspended_instance_stands_still(desk: Desk) -> None:
     from app.engine import advance
-    from db import call
 
     desk.deploy(TWO)
     instance = desk.start()
@@ -272,8 +277,6 @@ def test_advancing_twice_is_a_no_op_and_a_suspended_instance_stands_still(desk: 
 
 
 def test_the_same_throw_again_holds_and_another_code_is_refused(desk: Desk) -> None:
-    from db import call
-
     desk.deploy(ORDER)
     desk.start()
     row = desk.fetch("a")
