@@ -98,8 +98,8 @@ def test_an_error_of_the_model_is_an_incident_that_goes_on_when_it_is_retried(de
 def test_a_time_from_an_expression_that_the_calendar_does_not_have_is_an_incident_and_can_be_mended(desk: Desk) -> None:
     cycle = "<timerEventDefinition><timeCycle>${when}</timeCycle></timerEventDefinition>"
     boundary = f'<boundaryEvent id="b" attachedToRef="a" cancelActivity="false">{cycle}</boundaryEvent>'
-    desk.deploy(model(f'<startEvent id="s"/>{task("a")}{boundary}<endEvent id="e"/><endEvent id="f"/>' + flow("s", "a", "e")
-                      + flow("b", "f")))  # fmt: skip
+    nodes = f'<startEvent id="s"/>{task("a")}{boundary}<endEvent id="e"/><endEvent id="f"/>'
+    desk.deploy(model(nodes + flow("s", "a", "e") + flow("b", "f")))
     instance = desk.start(when="0 99 31 2 *")
     assert (desk.incidents(instance), desk.ready()) == ([("a", "expression")], [])
     call.one(desk.conn, "set_variables", instance_id=instance, variables=call.Json('{"when": "0 6 * * *"}'))
