@@ -11,9 +11,9 @@ from fastapi import FastAPI
 
 from app.server.application import create
 from app.settings import Settings
-from tests.api.conftest import Keys, Served, client_of, key, keys, serving
+from tests.api.conftest import Keys, Served, client_of, key, keys, served, serving
 
-__all__ = ["Keys", "Served", "client_of", "key", "keys", "serving"]
+__all__ = ["Keys", "Served", "client_of", "key", "keys", "served", "serving"]
 
 
 @pytest.fixture
