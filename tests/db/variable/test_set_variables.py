@@ -10,7 +10,7 @@ import pytest
 
 from db import call
 from db.engine import sync_engine
-from db.errors import NotFound, TooLarge
+from db.errors import Invalid, NotFound, TooLarge
 from tests.app.engine.conftest import Desk, flow, model, task
 
 INPUT = (
@@ -104,6 +104,9 @@ def test_what_is_not_there_or_too_large_is_refused(desk: Desk) -> None:
         put(desk, instance, places(desk, other)[0], x=1)
     with pytest.raises(TooLarge):
         put(desk, instance, x="x" * (1 << 20))
+    with pytest.raises(Invalid, match="names"):
+        put(desk, instance, **{"x" * 1025: 1})
+    assert put(desk, instance, **{"ü" * 512: 1}) == 1
     call.one(desk.conn, "stop_instance", instance_id=instance)
     desk.advance(instance)
     with pytest.raises(NotFound, match="open instance"):
