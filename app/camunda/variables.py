@@ -242,3 +242,5 @@ def _serve(base: str, kind: str, *, local_only: bool) -> None:
 
 _serve("/process-instance/{place_id}/variables", "process instance", local_only=False)
 _serve("/execution/{place_id}/localVariables", "execution", local_only=True)
+_serve("/task/{place_id}/variables", "task", local_only=False)
+_serve("/task/{place_id}/localVariables", "task", local_only=True)
