@@ -13,7 +13,7 @@ from starlette.responses import Response
 from app.api.rights import demand
 from app.camunda import instance_history, process_instances
 from app.camunda.answers import answer, done
-from app.camunda.errors import invalid
+from app.camunda.errors import CamundaError, invalid
 from app.camunda.external_task_queries import TASKS
 from app.camunda.external_tasks import follow, read_retries
 from app.camunda.listing import Listing
@@ -62,7 +62,10 @@ async def set_retries_async(call: CamundaCall) -> Response:
 
 async def _set(call: CamundaCall) -> int:
     """How many tasks there were."""
-    retries = read_retries(call.sent)
+    try:
+        retries = read_retries(call.sent)
+    except CamundaError as wrong:
+        raise invalid(wrong.message) from None
     ids = await _selected(call)
     if not ids:
         raise invalid("externalTaskIds is empty")
