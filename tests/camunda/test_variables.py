@@ -7,11 +7,14 @@ import os
 from typing import Any
 
 import httpx
+import hypothesis
 import pytest
 from fastapi import FastAPI
+from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 
 from app.bpmn.options import Options
+from app.camunda.values import TYPES
 from db import call
 from db.engine import sync_engine
 from tests.api.conftest import Keys, client_of
@@ -223,3 +226,40 @@ async def test_a_key_that_is_bound_to_types_sees_its_own_alone(camunda_app: Fast
         async with client_of(camunda_app, key) as client:
             read, wrote = await client.get(path), await client.put(f"{path}/x", json={"value": 2})
             assert (read.status_code, wrote.status_code) == statuses
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+NAMES = st.sampled_from([*sorted(TYPES), "json", "JSON", "", "Number"]) | JSON
+TOLD = st.fixed_dictionaries(
+    {}, optional={
+        "filename": JSON, "mimetype": JSON, "encoding": JSON, "objectTypeName": JSON, "transient": JSON,
+        "serializationDataFormat": JSON | st.just("application/json"),
+    },
+)  # fmt: skip
+TEXTS = st.text(max_size=30) | st.from_regex(r"-?[0-9.eE]{1,12}|[\[\]{}\":,0-9a ]{1,12}|[A-Za-z0-9+/=]{1,12}")
+SENT = st.fixed_dictionaries({"value": JSON | TEXTS, "type": NAMES}, optional={"valueInfo": TOLD | JSON}) | JSON
+
+
+@hypothesis.given(SENT)
+@hypothesis.settings(
+    max_examples=150, deadline=None, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
+)
+async def test_whatever_comes_is_kept_or_refused_and_can_be_read(
+    camunda: httpx.AsyncClient, desk: Desk, sent: Any
+) -> None:
+    statement = "select instance_id from celeriac.instances limit 1"
+    instance = desk.conn.execute(text(statement)).scalar() or desk.start(x=1)
+    path = f"/process-instance/{instance}/variables"
+    changed = await camunda.post(path, json={"modifications": {"any": sent}})
+    assert changed.status_code in (204, 400), changed.text
+    assert (await camunda.get(path)).status_code == 200
+    one = await camunda.get(f"{path}/any", params={"deserializeValue": "false"})
+    if one.status_code == 200 and one.json()["type"] != "File":
+        # What was shown can be sent, and is shown again.
+        again = await camunda.put(f"{path}/any", json=one.json())
+        assert again.status_code == 204, (one.text, again.text)
+        assert (await camunda.get(f"{path}/any", params={"deserializeValue": "false"})).text == one.text
