@@ -6,6 +6,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any, Final
 
+import orjson
 from sqlalchemy import ColumnElement, TableClause, and_, func, literal, or_, select
 
 from app.camunda.identifiers import definition_id, definition_uuid
@@ -66,7 +67,7 @@ def _group_like(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
     if wanted is None:
         return None
     name = func.jsonb_array_elements_text(view.c.candidate_groups).column_valued("candidate")
-    return select(literal(1)).select_from(name).where(name.like(pattern(wanted))).exists()
+    return select(name).where(name.like(pattern(wanted))).exists()
 
 
 def _involved(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
@@ -178,6 +179,12 @@ USER_TASKS: Final = Listing(
         "tenantId": "token_id", "caseInstanceId": "token_id", "caseExecutionId": "token_id",
     },
 )  # fmt: skip
+
+
+def candidates(row: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
+    """Who may claim a task: (user, None) or (None, group)."""
+    users, groups = orjson.loads(row["candidate_users"]), orjson.loads(row["candidate_groups"])
+    return [*((user, None) for user in users), *((None, group) for group in groups)]
 
 
 def shown_user_task(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from app.camunda.errors import CamundaError, invalid, refused
 from app.camunda.instance_shape import shown_variables
 from app.camunda.listing import counted, found, one
 from app.camunda.route import CamundaCall, CamundaRoute
-from app.camunda.user_task_rows import USER_TASKS, shown_user_task
+from app.camunda.user_task_rows import USER_TASKS, candidates, shown_user_task
 from app.camunda.values import plain, read_variables, save_files, show, types
 from app.camunda.variables import place_of, seen
 from db import call as authority
@@ -133,8 +133,7 @@ async def identity_links(call: CamundaCall, task_id: str) -> Response:
     links = [
         *(("assignee", name, None) for name in (row["assignee"],) if name),
         *(("owner", name, None) for name in (row["owner"],) if name),
-        *(("candidate", name, None) for name in row["candidate_users"]),
-        *(("candidate", None, name) for name in row["candidate_groups"]),
+        *(("candidate", user, group) for user, group in candidates(row)),
     ]
     wanted = call.asked.text("type")
     return answer(

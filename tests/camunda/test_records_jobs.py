@@ -39,7 +39,12 @@ async def job_of(camunda: httpx.AsyncClient, content: bytes, **body: Any) -> dic
 async def test_a_timer_is_a_job_with_a_due_date(camunda: httpx.AsyncClient) -> None:
     job = await job_of(camunda, TIMER)
     assert job.keys() == KEYS
-    assert (job["retries"], job["exceptionMessage"], job["failedActivityId"], job["suspended"]) == (3, None, None, False)
+    assert (job["retries"], job["exceptionMessage"], job["failedActivityId"], job["suspended"]) == (
+        3,
+        None,
+        None,
+        False,
+    )
     assert job["processDefinitionKey"] == "p"
     assert job["dueDate"].endswith("+0000")
     assert await at(camunda, f"/job/{job['id']}") == job
@@ -121,14 +126,16 @@ async def test_filters_sorts_and_counts(camunda: httpx.AsyncClient) -> None:
     (stuck,) = await at(camunda, "/job", processInstanceId=other["id"])
     both = {timer["id"], stuck["id"]}
     for query, expected in (
-        ({"timers": "true"}, {timer["id"]}), ({"messages": "true"}, {stuck["id"]}), ({"noRetriesLeft": "true"}, {stuck["id"]}),
-        ({"withRetriesLeft": "true"}, {timer["id"]}), ({"withException": "true"}, {stuck["id"]}),
-        ({"exceptionMessage": stuck["exceptionMessage"]}, {stuck["id"]}), ({"processDefinitionKey": "p"}, {timer["id"]}),
+        ({"timers": "true"}, {timer["id"]}), ({"messages": "true"}, {stuck["id"]}),
+        ({"noRetriesLeft": "true"}, {stuck["id"]}), ({"withRetriesLeft": "true"}, {timer["id"]}),
+        ({"withException": "true"}, {stuck["id"]}), ({"exceptionMessage": stuck["exceptionMessage"]}, {stuck["id"]}),
+        ({"processDefinitionKey": "p"}, {timer["id"]}),
         ({"processDefinitionId": stuck["processDefinitionId"]}, {stuck["id"]}), ({"activityId": "t"}, {timer["id"]}),
         ({"jobIds": f"{timer['id']},x"}, {timer["id"]}), ({"jobId": "x"}, set()), ({"active": "true"}, both),
         ({"suspended": "true"}, set()), ({"withoutTenantId": "true"}, both), ({"tenantIdIn": "t"}, set()),
         ({"dueDates": "gt_2000-01-01T00:00:00.000+0000"}, {timer["id"]}), ({"jobDefinitionId": "x"}, set()),
-        ({"dueDates": "lt_2000-01-01T00:00:00.000+0000"}, set()), ({"executionId": timer["executionId"]}, {timer["id"]}),
+        ({"dueDates": "lt_2000-01-01T00:00:00.000+0000"}, set()),
+        ({"executionId": timer["executionId"]}, {timer["id"]}),
     ):  # fmt: skip
         assert {job["id"] for job in await at(camunda, "/job", **query)} == expected, query
         assert await at(camunda, "/job/count", **query) == {"count": len(expected)}, query
@@ -139,7 +146,8 @@ async def test_filters_sorts_and_counts(camunda: httpx.AsyncClient) -> None:
     paged = await at(camunda, "/job", sortBy="processDefinitionKey", sortOrder="asc", firstResult=1, maxResults=1)
     assert [job["processDefinitionKey"] for job in paged] == ["q"]
     for refused in ({"sortBy": "jobId"}, {"sortOrder": "asc"}, {"sortBy": "x", "sortOrder": "asc"},
-                    {"sortBy": "jobId", "sortOrder": "up"}, {"timers": "true", "messages": "true"}, {"dueDates": "eq_2000-01-01"}):  # fmt: skip
+                    {"sortBy": "jobId", "sortOrder": "up"}, {"timers": "true", "messages": "true"},
+                    {"dueDates": "eq_2000-01-01"}):  # fmt: skip
         assert (await camunda.get("/job", params=refused)).status_code == 400, refused
     sorting = [{"sortBy": "jobDueDate", "sortOrder": "desc"}]
     assert (await camunda.post("/job", json={"sorting": sorting})).status_code == 200

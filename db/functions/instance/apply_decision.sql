@@ -42,7 +42,8 @@ begin
           from jsonb_to_recordset(decision -> 'ask_people') a (token integer, assignee text, duty jsonb)
          where t.instance_id = held.id and t.id = a.token;
     end if;
-    if decision -> 'incidents' <> '[]' or (decision ->> 'unstuck')::boolean then
+    -- What a cancel takes away was not tried again: those incidents end with the instance.
+    if decision -> 'incidents' <> '[]' or ((decision ->> 'unstuck')::boolean and decision ->> 'status' <> 'CANCELED') then
         perform celeriac.raise_model_incidents(held.id, decision -> 'incidents', moment);
     end if;
     insert into celeriac.instance_history (instance_id, at, token, token_uid, what, node, host, assignee)
