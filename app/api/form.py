@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -14,10 +15,8 @@ LONGEST_HEAD: Final = 4096
 LONGEST_NAME: Final = 255
 
 _BOUNDARY: Final = re.compile(r"""\bboundary=(?:"([^"]{1,70})"|([0-9A-Za-z'()+_,./:=?-]{1,70}))(?:\s*;|\s*$)""", re.I)
-_TEXT: Final = rb'\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))'
-_FIELD: Final = re.compile(rb"(?:^|[;\s])name" + _TEXT, re.I)
-_FILE_NAME: Final = re.compile(rb"(?:^|[;\s])filename" + _TEXT, re.I)
-_ENCODED_NAME: Final = re.compile(rb"(?:^|[;\s])filename\*\s*=\s*\"?utf-8'[^']*'([^\s;\"]+)", re.I)
+_SAID: Final = re.compile(rb';\s*([\w*-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))')
+_ENCODED: Final = re.compile(rb"utf-8'[^']*'(.+)", re.I)
 _TYPE: Final = re.compile(rb"content-type:\s*([^\s].*)", re.I)
 
 
@@ -78,18 +77,15 @@ def _part(part: bytes) -> Part:
     if not gap or len(head) > LONGEST_HEAD:
         raise Problem(400, "a part of the form has no end of its headers")
     lines = head.split(b"\r\n")
-    said = next((line[20:] for line in lines if line.lower().startswith(b"content-disposition:")), b"")
+    disposition = next((line for line in lines if line.lower().startswith(b"content-disposition:")), b"")
+    said = {one[1].lower(): one[3] if one[2] is None else one[2] for one in _SAID.finditer(disposition)}
     types = (found.group(1) for line in lines if (found := _TYPE.fullmatch(line)))
     return Part(
-        _decoded(_value(_FIELD.search(said)) or b""),
+        _decoded(said.get(b"name", b"")),
         _file_name(said),
         next((media_type.decode("latin-1").strip() for media_type in types), None),
         content,
     )
-
-
-def _value(found: re.Match[bytes] | None) -> bytes | None:
-    return None if found is None else found.group(2) if found.group(1) is None else found.group(1)
 
 
 def _decoded(raw: bytes) -> str:
@@ -99,10 +95,10 @@ def _decoded(raw: bytes) -> str:
         raise Problem(422, "a name in the form is not UTF-8") from None
 
 
-def _file_name(said: bytes) -> str | None:
+def _file_name(said: Mapping[bytes, bytes]) -> str | None:
     """The last part of the name, whatever path a client sends with it."""
-    encoded = _ENCODED_NAME.search(said)
-    raw = _value(_FILE_NAME.search(said)) if encoded is None else unquote_to_bytes(encoded.group(1))
+    encoded = _ENCODED.fullmatch(said.get(b"filename*", b""))
+    raw = said.get(b"filename") if encoded is None else unquote_to_bytes(encoded[1])
     if raw is None:
         return None
     name = re.split(r"[/\\]", _decoded(raw))[-1].strip()

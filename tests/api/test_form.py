@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from app.api.form import MOST_PARTS, read_form
+from app.api.form import MOST_PARTS, read_form, read_parts
 from app.api.problems import Problem
 
 TYPE = "multipart/form-data; boundary=fence"
@@ -122,3 +122,26 @@ async def test_what_is_too_large_or_of_another_kind_is_refused_before_it_is_read
             "/v1/process-definitions", params=query, content=b"<x/>", headers={"Content-Type": "application/xml"}
         )
         assert refused.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("said", "field", "file_name"),
+    [
+        (b'form-data; name="deployment-name"', "deployment-name", None),
+        (b"form-data; name=data; filename=a.bpmn", "data", "a.bpmn"),
+        (b'form-data; filename="a.bpmn"; name="data"', "data", "a.bpmn"),
+        (b'form-data; name="data"; filename="x"; filename*=utf-8\'\'sp%C3%A4%C3%9Fe.bpmn', "data", "späße.bpmn"),
+        (b'form-data; filename="a.bpmn"', "", "a.bpmn"),
+        (b'form-data; name="a; filename=b"', "a; filename=b", None),
+    ],
+)
+def test_texts_and_files_are_told_apart(said: bytes, field: str, file_name: str | None) -> None:
+    (one,) = read_parts(TYPE, part("ä".encode(), said) + END)
+    assert (one.field, one.file_name, one.text) == (field, file_name, "ä")
+
+
+def test_the_type_of_a_part_is_what_it_says_and_a_text_is_utf_8() -> None:
+    (one,) = read_parts(TYPE, part(b"\xff", b'form-data; name="data"\r\nContent-Type: text/plain; charset=x') + END)
+    assert one.media_type == "text/plain; charset=x"
+    with pytest.raises(Problem):
+        _ = one.text
