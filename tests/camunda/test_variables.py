@@ -60,11 +60,12 @@ def typed(value: Any, type_: str, **info: Any) -> dict[str, Any]:
     return {"value": value, "type": type_, "valueInfo": info}
 
 
+DATE = "2024-01-02T03:04:05.678+0000"
 VALUES = {
     "string": typed("ü😀\u2028", "String"), "integer": typed(-5, "Integer"), "short": typed(5, "Short"),
     "long": typed(2**53 + 1, "Long"), "small long": typed(1, "Long"), "double": typed(0.1, "Double"),
     "whole double": typed(3.0, "Double"), "huge double": typed(1e300, "Double"), "boolean": typed(True, "Boolean"),
-    "date": typed("2024-01-02T03:04:05.678+0000", "Date"), "null": typed(None, "Null"),
+    "date": typed(DATE, "Date"), "null": typed(None, "Null"),
     "typed null": typed(None, "String"), "bytes": typed("AAEC/w==", "Bytes"), "xml": typed("<a/>", "Xml"),
     "json": typed('{"b": [1.50, 1e2], "a": "ü"}', "Json"), "null json": typed("null", "Json"),
     "object": typed('{"id": 7}', "Object", objectTypeName="com.example.Order",
@@ -263,3 +264,37 @@ async def test_whatever_comes_is_kept_or_refused_and_can_be_read(
         again = await camunda.put(f"{path}/any", json=one.json())
         assert again.status_code == 204, (one.text, again.text)
         assert (await camunda.get(f"{path}/any", params={"deserializeValue": "false"})).text == one.text
+
+
+async def test_workers_get_and_give_every_type_and_files(camunda: httpx.AsyncClient, desk: Desk) -> None:
+    info = {"filename": "a.bin", "mimetype": "text/plain", "encoding": "utf-8"}
+    file = {"value": "aGVsbG8=", "type": "File", "valueInfo": info}
+    instance = desk.start(x=1)
+
+    async def fetch(topic: str, **more: Any) -> Any:
+        asked = {"topicName": topic, "lockDuration": 10_000, **more}
+        fetched = await camunda.post(
+            "/external-task/fetchAndLock", json={"workerId": "w", "maxTasks": 1, "topics": [asked]}
+        )
+        (one,) = fetched.json()
+        return one
+
+    first = await fetch("a")
+    body: dict[str, Any] = {
+        "workerId": "w",
+        "variables": {**VALUES, "doc": file, "boxed": {"value": 5, "type": "Long"}},
+    }
+    assert (await camunda.post(f"/external-task/{first['id']}/complete", json=body)).status_code == 204
+    second = await fetch("b")
+    assert second["variables"] == VALUES | {"doc": typed(None, "File", **info), "x": typed(1, "Integer")}
+    for path in (f"/execution/{instance}/localVariables", f"/process-instance/{second['executionId']}/variables"):
+        assert (await camunda.get(f"{path}/doc/data")).content == b"hello"
+    # A failure may tell something, too; the task stays.
+    body = {
+        "workerId": "w", "errorMessage": "broken", "retries": 1,
+        "variables": {"x": {"value": DATE, "type": "Date"}}, "localVariables": {"own": {"value": 1, "type": "Long"}},
+    }  # fmt: skip
+    assert (await camunda.post(f"/external-task/{second['id']}/failure", json=body)).status_code == 204
+    third = await fetch("b", variables=["x", "own", "none"])
+    assert third["variables"] == {"x": typed(DATE, "Date"), "own": typed(1, "Long")}
+    assert await get(camunda, f"/execution/{third['executionId']}/localVariables") == {"own": typed(1, "Long")}
