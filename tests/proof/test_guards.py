@@ -306,8 +306,8 @@ GUARDS = [
         6,
         "the budget of lost leases",
         "end_lost",
-        "if lost.expirations > budget then",
-        "if false then",
+        "for_good := lost.expirations > budget;",
+        "null;",
         a_task_that_kills_its_workers_fails,
     ),
     Guard(
@@ -321,9 +321,9 @@ GUARDS = [
     Guard(
         7,
         "only who has the key",
-        "enqueue_tasks",
-        "where a.idempotency_key is null or a.ordinal = any (kept)\n    ), cold",
-        "\n    ), cold",
+        "insert_tasks",
+        "unnest(asked) a where a.idempotency_key is null or a.ordinal = any (kept)\n",
+        "unnest(asked) a\n",
         a_key_is_used_once,
     ),
     Guard(
@@ -338,8 +338,8 @@ GUARDS = [
         8,
         "no more than asked",
         "streams",
-        "'-infinity' end), want\n",
-        "'-infinity' end), 1000\n",
+        "'-infinity' end), want, ",
+        "'-infinity' end), 1000, ",
         a_claim_takes_no_more_than_it_may,
     ),
     Guard(

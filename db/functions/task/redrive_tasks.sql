@@ -8,6 +8,7 @@ set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
     chosen uuid[];
+    one record;
 begin
     perform celeriac.check_range(redrive_tasks.max_tasks, 1, 1000, 'max_tasks');
     select array_agg(f.id) into chosen
@@ -17,7 +18,12 @@ begin
                and t.ended_at >= coalesce(failed_after, '-infinity') and t.ended_at < coalesce(failed_before, 'infinity')
                and celeriac.may_touch(t.task_type, only_types)
              order by t.id limit redrive_tasks.max_tasks for update skip locked) f;
-    return query
-    select r.task_id from unnest(chosen) c (id)
-     cross join lateral celeriac.redrive_task(c.id, null, coalesce(redrive_tasks.principal, session_user), only_types) r;
+    for one in select t.id, t.instance_id from celeriac.task t where t.id = any (chosen) order by t.id loop
+        -- Its row would come first; but here those of tasks are held already, so whoever is at an instance is left alone with it.
+        perform from celeriac.instance i where i.id = one.instance_id for share skip locked;
+        if found or one.instance_id is null then
+            return query
+            select r.task_id from celeriac.redrive_task(one.id, null, coalesce(redrive_tasks.principal, session_user), only_types) r;
+        end if;
+    end loop;
 end $$;
