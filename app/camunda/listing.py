@@ -102,14 +102,14 @@ class Listing:
 
     def ordered(self, statement: Select[Any], asked: Sent) -> Select[Any]:
         """In the order that was asked for, sorting[] in a body or sortBy and sortOrder in an address; never in none."""
-        for sorting in _sortings(asked):
+        for sorting in sortings(asked):
             by, order = sorting.text("sortBy") or "", sorting.text("sortOrder") or ""
             if by not in self.sorts:
                 raise invalid(f"Cannot set query sortBy parameter to value {by}")
             if order not in ORDERS:
                 raise invalid(f"Cannot set query sortOrder parameter to value {order}")
             statement = statement.order_by(_directed(self.table.c[self.sorts[by]], order))
-        if not _sortings(asked):
+        if not sortings(asked):
             for name in self.order:
                 ascends = not name.startswith("-")
                 statement = statement.order_by(_directed(self.table.c[name.lstrip("-")], "asc" if ascends else "desc"))
@@ -265,7 +265,8 @@ TENANTS: Final = nothing("tenantIdIn", "tenantId")
 """There are none here; withoutTenantId therefore lets everything through."""
 
 
-def _sortings(asked: Sent) -> Sequence[Sent]:
+def sortings(asked: Sent) -> Sequence[Sent]:
+    """[{sortBy, sortOrder}], from wherever they are; 400 for one without the other."""
     by, order = asked.text("sortBy"), asked.text("sortOrder")
     if (by is None) != (order is None):
         raise invalid("Only a single sorting parameter specified. sortBy and sortOrder required")
