@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx
@@ -122,6 +123,16 @@ async def test_completing_needs_no_body_and_refuses_bad_variables(camunda: httpx
     assert error(bad)[:2] == (400, "InvalidRequestException")
     assert error(bad)[2].startswith(f"Cannot complete task {found['id']}: Unsupported value type")
     assert (await camunda.post(f"/task/{found['id']}/complete")).status_code == 204
+
+
+async def test_of_several_that_complete_a_task_at_once_one_does(camunda: httpx.AsyncClient) -> None:
+    found = await user_task(camunda)
+    bodies = [{"variables": {"by": {"value": number}}} for number in range(4)]
+    answers = await asyncio.gather(*(camunda.post(f"/task/{found['id']}/complete", json=body) for body in bodies))
+    assert sorted(answered.status_code for answered in answers) == [204, 404, 404, 404]
+    (winner,) = [number for number, answered in enumerate(answers) if answered.status_code == 204]
+    by = await at(camunda, f"/process-instance/{found['processInstanceId']}/variables/by")
+    assert by["value"] == winner
 
 
 async def test_claiming(camunda: httpx.AsyncClient) -> None:

@@ -96,7 +96,7 @@ def test_a_worker_that_wakes_up_too_late_is_refused(kind: Kind, engine: Engine, 
         by = f"External Task {task} cannot be completed by worker 'first'. It is locked by worker 'second'."
         assert refused["engineMsg"] == by
     else:
-        first.wait_for("poll failed" if kind == "python" else "refused")
+        first.wait_for("poll failed" if kind == "python" else "giving up")
     second.open_gate()
     engine.wait_until_at(instance, "look")
     assert engine.values(instance) == {"done_by": "second"}

@@ -57,6 +57,8 @@ def test_an_object_is_its_json_to_the_client_that_asks_for_that(engine: Engine, 
     seen = worker.wait_for("saw")[0]["seen"]["object"]
     assert (seen["type"], seen["value"]) == ("Object", {"a": [1, 2]})
     assert seen["valueInfo"] == OBJECT["valueInfo"]
+    back = engine.variables(instance)["object_back"]
+    assert (back["type"], back["value"], back["valueInfo"]) == ("Object", '{"a":[1,2]}', OBJECT["valueInfo"])
 
 
 def test_an_object_is_text_to_the_client_that_does_not(engine: Engine, employ: Employ) -> None:

@@ -40,9 +40,11 @@ def complete(task: ExternalTask) -> TaskResult:
 
 
 def echo(task: ExternalTask) -> TaskResult:
-    names = list(task.get_variables())
-    tell("saw", seen={name: task.get_variable(name, with_meta=True) for name in names})
-    return task.complete({f"{name}_back": task.get_variable(name, with_meta=True) for name in names})
+    seen = {name: task.get_variable(name, with_meta=True) for name in task.get_variables()}
+    tell("saw", seen=seen)
+    # An object comes as what its JSON says; only without a type may it go back so.
+    plain = {name: typed["value"] if typed["type"] == "Object" else typed for name, typed in seen.items()}
+    return task.complete({f"{name}_back": value for name, value in plain.items()})
 
 
 def make(task: ExternalTask) -> TaskResult:
@@ -110,6 +112,7 @@ class Reporter(logging.Handler):
         known = {
             "Marked task": "ended", "BPMN Error Handled": "ended", "rror fetching": "poll failed",
             "rror when executing": "refused", "Fetching and Locking": "polling",
+            "Marking task failed": "giving up",
         }  # fmt: skip
         what = next((what for sign, what in known.items() if sign in text), None)
         if what is not None:
