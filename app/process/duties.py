@@ -1,4 +1,4 @@
-"""What a user task asks of people. What an expression gives no value for is left out: the task is there all the same."""
+"""What a user task asks of people. What an expression gives no value for is left out: the task is there anyhow."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """A timer fired, or a message or signal came, for an open wait. Local variables are seen by what it is for alone."""
+    """A timer fired, or a message or signal came, for an open wait. Local variables are for what waited alone."""
 
     wait: int
     variables: Mapping[str, Any] = field(default_factory=dict)

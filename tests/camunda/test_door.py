@@ -31,8 +31,8 @@ async def test_a_server_that_was_not_told_to_be_open_asks_for_a_key(closed: Fast
         for headers in (basic("anyone", key), {"Authorization": f"Bearer {key}"}, {"X-API-Key": key}):
             assert (await client.get("/engine-rest/version", headers=headers)).json() == {"version": "7.24.0"}
         for headers in (
-            basic("anyone", "secret"), basic("anyone", key + "x"), {"Authorization": "Basic %%%"}, {"Authorization": "Basic"},
-            {"Authorization": f"Digest {key}"}, {**basic("anyone", key), "X-API-Key": key},
+            basic("anyone", "secret"), basic("anyone", key + "x"), {"Authorization": "Basic %%%"},
+            {"Authorization": "Basic"}, {"Authorization": f"Digest {key}"}, {**basic("anyone", key), "X-API-Key": key},
         ):  # fmt: skip
             assert (await client.get("/engine-rest/version", headers=headers)).status_code == 401, headers
 
