@@ -58,10 +58,7 @@ async def fetch_and_lock(call: CamundaCall) -> Response:
         # As long as there is work nobody needs to wait.
         taken = await fetch_patiently(call, wanted, 0)
         if not taken.tasks:
-            message = (
-                "At the moment the server has to handle too many requests at the same time. Please try again later."
-            )
-            raise CamundaError(500, "InvalidRequestException", message) from None
+            raise CamundaError(500, "InvalidRequestException", _TOO_MANY) from None
     if not taken.tasks and call.parts.hub.closed and wanted.wait_seconds > 0:
         raise CamundaError(500, "RestException", "Request rejected due to shutdown of application server.")
     return answer([task.shown for task in taken.tasks])
