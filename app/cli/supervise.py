@@ -41,8 +41,11 @@ class Watched:
     unfinished_line: bytes = b""
 
 
-def supervise(watched: Sequence[Watched], stopping: threading.Event, say: Say) -> None:
-    """Run all until `stopping` is set, then stop them, last started first. `say(name, line)` gets every log line."""
+def supervise(
+    watched: Sequence[Watched], stopping: threading.Event, say: Say, meanwhile: Callable[[], object] = lambda: None
+) -> None:
+    """Run all until `stopping` is set, then stop them, last started first. `say(name, line)` gets every log line,
+    `meanwhile` is called after each look at them."""
     try:
         for one in watched:
             if not one.server.is_running:
@@ -50,6 +53,7 @@ def supervise(watched: Sequence[Watched], stopping: threading.Event, say: Say) -
         while not stopping.wait(LOOK_SECONDS):
             for one in watched:
                 look_after(one, say)
+            meanwhile()
     finally:
         for one in reversed(watched):
             one.server.stop()

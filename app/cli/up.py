@@ -57,8 +57,7 @@ def up(
         watched = list(stores.watched)
         for name in ["api", "maintenance", "beat", *(["flower"] if flower else [])]:
             watched.append(console_server(name, stores.environment, state))
-        remark(f"API: http://{settings.host}:{settings.port}   description: /openapi.json   stop: Ctrl-C")
-        supervise(watched, stopping, prefixed)
+        supervise(watched, stopping, prefixed, Address(settings.host, settings.port).say_once)
     remark("all servers are stopped")
 
 
@@ -164,6 +163,30 @@ def console_server(name: str, environment: Mapping[str, str], state: Path) -> "W
         own["CELERIAC_FLOWER_BASIC_AUTH"] = f"celeriac:{secrets.token_urlsafe(12)}"
         remark(f"Flower's login for this run: {own['CELERIAC_FLOWER_BASIC_AUTH']}")
     return Watched(name, Process([console_command("celeriac"), name], log, name=name, env=own), log)
+
+
+@dataclass
+class Address:
+    """Where the API is: said when it listens there, so that whoever reads it can use it."""
+
+    host: str
+    port: int
+    said: bool = False
+
+    def say_once(self) -> None:
+        if not self.said and is_taken(self.host, self.port):
+            self.said = True
+            remark(f"API: http://{self.host}:{self.port}   description: /openapi.json   stop: Ctrl-C")
+
+
+def is_taken(host: str, port: int) -> bool:
+    import socket
+
+    try:
+        socket.create_connection((host, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def demand_free_port(setting: str, host: str, port: int) -> None:

@@ -61,6 +61,12 @@ def server(up: Process, name: str) -> psutil.Process:
     return found
 
 
+def test_the_address_that_up_tells_answers_at_once(open_folder: Path, port: int) -> None:
+    with started(open_folder, CELERIAC_PORT=str(port)) as process:
+        process.wait_for_output("API: http")
+        assert is_ready(port)
+
+
 def test_up_serves_restarts_what_dies_and_ends_cleanly(up: Process, port: int) -> None:
     headers = {"Authorization": f"Bearer {first_key(up.output())}"}
     task = {"task_type": "mail", "variables": {}}
