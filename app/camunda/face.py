@@ -14,6 +14,7 @@ from app.camunda import (
     elsewhere,
     event_subscriptions,
     executions,
+    external_task_log,
     external_task_queries,
     external_task_retries,
     external_tasks,
@@ -52,6 +53,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     instance_history.router,
     activity_history.router,
     incident_history.router,
+    external_task_log.router,
     # Last: it answers at every address below BASE that nothing else is at.
     elsewhere.router,
 )

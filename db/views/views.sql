@@ -418,3 +418,33 @@ select t.id, t.task_type as topic, t.worker_id, t.ended_at as lock_expires_at, 0
 
 create view celeriac.external_tasks as
 select * from celeriac.open_external_tasks union all select * from celeriac.failed_external_tasks;
+
+-- What Camunda's history says of external tasks: that one came to be, failed, was completed, or went without being completed. A
+-- completion with a business error is no success to Camunda, and retries that a person sets are no failure.
+create view celeriac.camunda_external_task_log as
+select t.id || ':' || l.kind || ':' || (extract(epoch from l.at) * 1000000)::bigint as log_id, l.at, l.kind, t.id as task_id, t.task_type as topic,
+       l.worker_id, t.priority, l.message, l.details,
+       case l.kind when 'failed' then l.retries when 'created' then null else
+           (select (h.detail ->> 'retries')::integer from celeriac.history h
+             where h.task_id = t.id and h.kind in ('failed', 'redriven') order by h.at desc limit 1) end as retries,
+       t.token_id, t.instance_id, i.definition_id, d.key as process_key,
+       d.version as process_version, coalesce(d.topics, array[t.task_type]) as topics,
+       (select h.node from celeriac.instance_history h where h.instance_id = t.instance_id and h.token_uid = t.token_id limit 1) as node
+  from (select t.id as task_id, 'created' as kind, t.created_at as at, null as worker_id, null::integer as retries, null as message, null as details
+          from celeriac.task t
+        union all
+        select h.task_id, 'failed', h.at, h.worker_id, (h.detail ->> 'retries')::integer, nullif(left(h.detail ->> 'error', 666), ''),
+               h.detail ->> 'details'
+          from celeriac.history h where h.kind = 'failed' and not h.detail ? 'given_up'
+        union all
+        select t.id, 'completed', t.ended_at, t.worker_id, null, null, null from celeriac.task t where t.state = 'COMPLETED'
+        union all
+        select h.task_id, 'deleted', h.at, h.worker_id, null, null, null from celeriac.history h where h.kind in ('thrown', 'canceled')
+        union all
+        select t.id, 'deleted', h.at, t.worker_id, null, null, null
+          from celeriac.task t join celeriac.instance_history h on h.instance_id = t.instance_id and h.token_uid = t.token_id
+         where t.state = 'FAILED' and h.what = 'canceled') l
+  join celeriac.task t on t.id = l.task_id
+  left join celeriac.instance i on i.id = t.instance_id
+  left join celeriac.definition d on d.id = i.definition_id
+ where l.kind <> 'completed' or not exists (select from celeriac.history h where h.task_id = t.id and h.kind = 'thrown');

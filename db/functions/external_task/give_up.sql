@@ -8,6 +8,6 @@ declare
 begin
     perform celeriac.write_history(moment, held.task_id, 'failed', held.fencing_token, held.attempts, held.leased_at,
                 coalesce(held.lease_owner, held.last_owner), give_up.principal,
-                before || jsonb_build_object('retries', 0, 'run_at', null,
+                before || jsonb_build_object('given_up', true, 'retries', 0, 'run_at', null,
                     'state', celeriac.fail_for_good(held, before ->> 'error', moment, false)));
 end $$;

@@ -39,7 +39,8 @@ begin
             not undone, was.concurrency_key, redrive_task.retries is not null);
     perform celeriac.keep_still(was.id);
     perform celeriac.write_history(moment, was.id, 'redriven', was.fencing_token, was.attempts, was.started_at, was.worker_id,
-                coalesce(redrive_task.principal, session_user), jsonb_build_object('error', was.error, 'failed_at', was.ended_at)),
+                coalesce(redrive_task.principal, session_user), jsonb_build_object('error', was.error, 'failed_at', was.ended_at)
+                || case when redrive_task.retries is null then '{}' else jsonb_build_object('retries', redrive_task.retries) end),
             celeriac.ring(array[was.task_type]);
     return query select was.id, celeriac.state_of(was.id);
 end $$;
