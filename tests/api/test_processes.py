@@ -172,8 +172,10 @@ async def test_an_instance_stands_still_is_changed_and_is_stopped(api: httpx.Asy
     await deploy(api)
     instance = await start(api, variables={"x": 1, "gone": 2})
     address = f"/v1/process-instances/{instance}"
+    fetched = await fetch(api, "a")
     assert (await api.post(f"{address}/suspend")).json()["suspended"] is True
-    await complete(api, "a")
+    body = {"worker_id": "w", "fencing_token": fetched["fencing_token"]}
+    assert (await api.post(f"/v1/external-tasks/{fetched['task_id']}/complete", json=body)).status_code == 200
     assert at(await look(api, instance)) == ["a"]
     changed = await api.patch(f"{address}/variables", json={"variables": {"x": 5}, "remove": ["gone"]})
     assert changed.json()["changed"] == 1

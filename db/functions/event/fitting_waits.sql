@@ -1,5 +1,5 @@
 -- fitting_waits: the open waits for an event of this name, oldest first, in instances with this business key and these variables,
--- of processes that the sender may move. `strict`, as in Camunda 7: of instances that do not stand still, and `correlation` is about
+-- of processes that the sender may move; a message, or what is for one token, finds no token that is about to leave. `strict`, as in Camunda 7: of instances that do not stand still, and `correlation` is about
 -- variables of the instance itself, `local_correlation` about those of the activity that waits. `token_id`: of this token alone.
 create or replace function celeriac.fitting_waits(kind text, name text, business_key text, correlation jsonb, instance_id uuid,
                                                   only_types text[], strict boolean default false, local_correlation jsonb default '{}',
@@ -31,5 +31,6 @@ begin
                                 join celeriac.variable v on v.instance_id = s.instance_id and v.scope = s.id
                                where s.instance_id = w.instance_id and s.host = t.id and not s.ended
                                  and v.name = c.key and v.value = c.value))
+       and (fitting_waits.kind = 'signal' and fitting_waits.token_id is null or celeriac.still_waits(w.instance_id, w.token))
      order by w.opened_at, w.instance_id, w.id;
 end $$;

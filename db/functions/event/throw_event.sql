@@ -20,6 +20,7 @@ declare
     fitting celeriac.fitting_wait[];
     beginnings celeriac.start_wait[] := '{}';
     told uuid[] := '{}';
+    held uuid;
 begin
     perform celeriac.check_name(throw_event.name, 'name'), celeriac.check_range(ttl_ms, 0, 3155760000000, 'ttl_ms');
     if throw_event.kind not in ('message', 'signal') then
@@ -29,8 +30,14 @@ begin
             celeriac.read_variables(jsonb_build_object('variables', throw_event.local_variables), 'event');
     -- Who waits for this name, and who throws it, take turns: neither can miss the other.
     perform pg_advisory_xact_lock(celeriac.event_lock(throw_event.kind, throw_event.name));
-    fitting := array(select f from celeriac.fitting_waits(throw_event.kind, throw_event.name, throw_event.business_key, throw_event.correlation,
-                         throw_event.instance_id, only_types, strict, local_correlation, throw_event.token_id) f);
+    loop
+        fitting := array(select f from celeriac.fitting_waits(throw_event.kind, throw_event.name, throw_event.business_key, throw_event.correlation,
+                             throw_event.instance_id, only_types, strict, local_correlation, throw_event.token_id) f);
+        exit when not one or cardinality(fitting) <> 1 or held is not distinct from fitting[1].token_id;
+        -- One that waits for several names is reached by one of them: those who throw them take turns as well.
+        held := fitting[1].token_id;
+        perform pg_advisory_xact_lock(celeriac.event_lock('token', held::text));
+    end loop;
     if one and 1 < (select count(distinct case when strict then f.token_id else f.instance_id end) from unnest(fitting) f) then
         perform celeriac.refuse('invalid', case when strict then 'several executions match' else 'several instances wait for this message and fit' end,
                     'correlation');

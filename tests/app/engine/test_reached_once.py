@@ -1,0 +1,92 @@
+"""What is about to leave hears no second message: it would be told that it was heard, and be lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from db import call
+from db.errors import Invalid, NotFound
+from tests.app.engine.conftest import Desk, flow, model, task
+
+ROOTS = '<message id="M" name="m"/><message id="N" name="n"/>'
+MESSAGE = '<messageEventDefinition messageRef="{0}"/>'
+BEGIN = '<startEvent id="s"/>'
+GATE = (
+    '<eventBasedGateway id="g"/>'
+    f'<intermediateCatchEvent id="cm">{MESSAGE.format("M")}</intermediateCatchEvent>'
+    f'<intermediateCatchEvent id="cn">{MESSAGE.format("N")}</intermediateCatchEvent>'
+    '<userTask id="u"/>' + flow("s", "g", "cm", "u") + flow("g", "cn", "u")
+)  # fmt: skip
+
+
+def on(activity: str, *, interrupts: bool = True) -> str:
+    said = str(interrupts).lower()
+    event = f'<boundaryEvent id="b" attachedToRef="{activity}" cancelActivity="{said}">{MESSAGE.format("M")}'
+    return event + '</boundaryEvent><userTask id="u"/>' + flow("b", "u")
+
+
+INSIDE = (
+    '<subProcess id="sub"><startEvent id="is"/>'
+    f'<intermediateCatchEvent id="cn">{MESSAGE.format("N")}</intermediateCatchEvent>' + flow("is", "cn")
+    + "</subProcess>" + flow("s", "sub")
+)  # fmt: skip
+
+
+def throw(desk: Desk, name: str, **more: Any) -> Any:
+    """A message that nobody has worked in yet."""
+    return call.rows(desk.conn, "throw_event", kind="message", name=name, **more)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("body", "first", "second"),
+    [
+        (GATE, "m", "m"), (GATE, "m", "n"), (task("a") + flow("s", "a") + on("a"), "m", "m"),
+        (INSIDE + on("sub"), "m", "n"),
+    ],
+)  # fmt: skip
+def test_a_second_message_finds_nobody(desk: Desk, body: str, first: str, second: str, strict: bool) -> None:
+    desk.deploy(model(BEGIN + body, ROOTS))
+    instance = desk.start()
+    assert len(throw(desk, first, strict=strict)) == 1
+    with pytest.raises(NotFound):
+        throw(desk, second, strict=strict)
+    assert throw(desk, second, ttl_ms=60_000) == []
+    desk.advance(instance)
+    assert desk.one("select string_agg(node, ' ') from celeriac.instance_tokens") == "u"
+
+
+def test_one_that_interrupts_nothing_is_heard_again(desk: Desk) -> None:
+    desk.deploy(model(BEGIN + task("a") + flow("s", "a") + on("a", interrupts=False), ROOTS))
+    instance = desk.start()
+    for _ in range(2):
+        assert len(throw(desk, "m", strict=True)) == 1
+    desk.advance(instance)
+    assert desk.one("select string_agg(node, ' ' order by node) from celeriac.instance_tokens") == "a u u"
+
+
+def test_a_person_who_is_done_is_not_reached_and_one_who_was_interrupted_is_not_done(desk: Desk) -> None:
+    desk.deploy(model(BEGIN + '<userTask id="a"/>' + flow("s", "a") + on("a"), ROOTS))
+    for first in ("person", "message"):
+        instance = desk.start()
+        token = desk.one("select token_id from celeriac.instance_tokens where instance_id = :id", id=instance)
+        if first == "person":
+            call.one(desk.conn, "complete_token", token_uid=token)
+        else:
+            assert len(throw(desk, "m")) == 1
+        with pytest.raises(NotFound):
+            throw(desk, "m")
+        with pytest.raises(NotFound):
+            call.one(desk.conn, "complete_token", token_uid=token)
+        desk.advance(instance)
+
+
+def test_one_that_is_stopped_is_not_reached(desk: Desk) -> None:
+    desk.deploy(model(BEGIN + GATE, ROOTS))
+    first, _ = desk.start(), desk.start()
+    with pytest.raises(Invalid):
+        throw(desk, "m")
+    call.one(desk.conn, "stop_instance", instance_id=first)
+    assert len(throw(desk, "m")) == 1
