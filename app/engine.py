@@ -234,7 +234,7 @@ class Loaded:
             "again": action.again,
         }  # fmt: skip
         if action.priority is not None:
-            asked["priority"] = max(action.priority, 0)
+            asked["priority"] = action.priority
         if action.retry is not None:
             asked |= retries_of(action.retry)
         return asked

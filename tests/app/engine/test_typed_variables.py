@@ -200,7 +200,7 @@ def test_work_that_cannot_be_a_task_is_an_incident_that_can_be_retried(desk: Des
     work = '<serviceTask id="a" camunda:type="external" camunda:topic="${topic}" camunda:taskPriority="${priority}"/>'
     desk.deploy(model('<startEvent id="s"/>' + work + '<endEvent id="e"/>' + flow("s", "a", "e")))
     fine: dict[str, Any] = {"topic": "t", "priority": 1, "big": ""}
-    for bad in ({"topic": "x" * 300}, {"priority": 2**31}, {"big": "x" * 600_000, "more": "x" * 500_000}):
+    for bad in ({"topic": "x" * 300}, {"priority": 2**31}, {"priority": -(2**31)}, {"big": "x" * 600_000, "more": "x" * 500_000}):
         instance = desk.start(**{**fine, **bad, "more": ""})
         if "more" in bad:
             # What a start may bring is less than what an instance may come to know.
