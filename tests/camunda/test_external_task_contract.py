@@ -174,7 +174,7 @@ class TestCommands:
     """Sections 1.3 and 1.5."""
 
     async def test_variables_go_where_their_names_are(self, camunda: httpx.AsyncClient) -> None:
-        """To the nearest scope that has the name, else to the instance; local ones to the task and its output mapping."""
+        """To the nearest scope that has the name, else to the instance; local ones to the task and its outputs."""
         box = (
             '<subProcess id="box">' + PARAMETERS.format(giving("boxed", "old"))
             + '<startEvent id="bs"/>'
