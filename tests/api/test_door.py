@@ -386,12 +386,15 @@ async def test_a_name_from_an_address_is_text_and_nothing_more(api: httpx.AsyncC
             assert (await api.get(f"/v1/task-types/{name}")).json()["name"] == put.json()["name"]
 
 
-def send_raw(served: Served, *pieces: bytes) -> bytes:
+def send_raw(served: Served, *pieces: bytes, until_closed: bool = False) -> bytes:
     host, port = served.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         for piece in pieces:
             connection.sendall(piece)
-        return connection.recv(65536)
+        received = connection.recv(65536)
+        while until_closed and (more := connection.recv(65536)):
+            received += more
+        return received
 
 
 @pytest.mark.parametrize(
@@ -441,6 +444,35 @@ def test_a_body_that_drips_is_given_up(served: Served, key: str, monkeypatch: py
     monkeypatch.setattr(body, "BODY_SECONDS", 0.2)
     head = f"POST /v1/tasks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
     assert b" 408 " in send_raw(served, head.encode() + b"Content-Length: 50\r\n\r\n{")
+
+
+UPGRADES = {
+    "what Java's own client sends": (
+        b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAA\r\n"
+    ),
+    "what Apache's client sends": b"Upgrade: TLS/1.2\r\nConnection: Upgrade\r\n",
+    "a websocket": b"Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n",
+}
+
+
+@pytest.mark.parametrize("offer", UPGRADES)
+@pytest.mark.parametrize("piece", [1, 7, 100_000])
+def test_an_offer_of_another_protocol_is_not_taken_and_loses_nothing(
+    served: Served, key: str, offer: str, piece: int
+) -> None:
+    """Two requests on one connection, however their bytes come; the parser leaves out the body of one that offers."""
+    sent = b'{"task_type":"mail","variables":{"n":1}}'
+    head = f"POST /v1/tasks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
+    whole = head.encode() + UPGRADES[offer] + b"Content-Length: %d\r\n\r\n" % len(sent) + sent
+    last = head.encode() + UPGRADES[offer].replace(b"Connection: ", b"Connection: close, ")
+    chunked = last + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(sent), sent)
+    both = whole + chunked
+    answers = send_raw(served, *(both[at : at + piece] for at in range(0, len(both), piece)), until_closed=True)
+    assert answers.count(b"HTTP/1.1 201 ") == 2
+
+
+def test_a_tunnel_is_refused(served: Served) -> None:
+    assert send_raw(served, b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 40")
 
 
 def test_a_head_that_drips_is_hung_up_on(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
