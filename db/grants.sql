@@ -12,7 +12,7 @@ begin
     loop
         execute format('grant execute on function %s to celeriac_api', thing.name);
         -- A fleet works and asks for work; it keeps no keys, deploys nothing and moves no instance.
-        if thing.name::text !~ 'api_key|_models|external_task|_deployment|_decision|(load|stop|suspend|migrate|purge)_instance|due_instances|set_variables|visible_variables|read_file|store_file|(complete|assign|describe|throw)_token|event_timer|due_starts|fire_start' then
+        if thing.name::text !~ 'api_key|_models|external_task|_deployment|_decision|(load|stop|suspend|migrate|purge|delete)_instance|suspend_definition|due_instances|set_variables|visible_variables|read_file|store_file|(complete|assign|describe|throw)_token|event_timer|due_starts|fire_start' then
             execute format('grant execute on function %s to celeriac_fleet', thing.name);
         end if;
     end loop;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -94,6 +94,7 @@ ACTIVITIES: Final = Listing(
         "endTime": "ended_at", "duration": "duration_ms", "definitionId": "definition_id", "occurrence": "number",
         "tenantId": "number",
     },
+    order=("instance_id",),
 )  # fmt: skip
 
 
@@ -124,20 +125,27 @@ async def _of_model(call: CamundaCall) -> list[ColumnElement[bool]]:
     name, type_, ends = asked.text("activityName"), asked.text("activityType"), asked.boolean("completeScope")
     if name is None and type_ is None and not ends:
         return []
-    places = []
-    for definition in await _definitions(call, asked):
-        graph = await graph_of(call.parts.database, definition)
-        nodes = [
-            node.id
-            for node in graph.nodes.values()
-            if name in (None, node.name)
+
+    def wanted(node: Node) -> bool:
+        return (
+            name in (None, node.name)
             and type_ in (None, activity_type(node))
             and (not ends or node.kind is Kind.END)
-        ]
+        )  # fmt: skip
+
+    return [await places(call, ACTIVITIES, wanted)]
+
+
+async def places(call: CamundaCall, listing: Listing, wanted: Callable[[Node], bool]) -> ColumnElement[bool]:
+    """Visits, in a list, to the elements that `wanted` lets through, of the definitions that the request can be about."""
+    found_: list[ColumnElement[bool]] = []
+    for definition in await _definitions(call, call.asked_anyhow):
+        graph = await graph_of(call.parts.database, definition)
+        nodes = [node.id for node in graph.nodes.values() if wanted(node)]
         if nodes:
-            at = ACTIVITIES.table.c
-            places.append(and_(at.definition_id == definition, at.node == func.any(literal(nodes))))
-    return [or_(*places) if places else false()]
+            at = listing.table.c
+            found_.append(and_(at.definition_id == definition, at.node == func.any(literal(nodes))))
+    return or_(*found_) if found_ else false()
 
 
 async def _definitions(call: CamundaCall, asked: Sent) -> list[UUID]:

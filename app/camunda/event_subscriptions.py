@@ -37,7 +37,7 @@ SUBSCRIPTIONS: Final = Listing(
 async def list_subscriptions(call: CamundaCall) -> Response:
     """Tokens that wait, and start events of the latest versions, which belong to no execution."""
     demand(call.principal, "read")
-    return answer([_shown(row) for row in await found(call, SUBSCRIPTIONS)])
+    return answer([shown_subscription(row) for row in await found(call, SUBSCRIPTIONS)])
 
 
 @router.get("/count")
@@ -46,7 +46,7 @@ async def count(call: CamundaCall) -> Response:
     return answer({"count": await counted(call, SUBSCRIPTIONS)})
 
 
-def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+def shown_subscription(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "id": row["subscription_id"],
         "eventType": row["kind"],

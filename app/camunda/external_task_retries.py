@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from fastapi import APIRouter
 from sqlalchemy import select
@@ -13,6 +13,7 @@ from starlette.responses import Response
 from app.api.rights import demand
 from app.camunda import instance_history, process_instances
 from app.camunda.answers import answer, done
+from app.camunda.batches import finished_batch
 from app.camunda.errors import CamundaError, invalid
 from app.camunda.external_task_queries import TASKS
 from app.camunda.external_tasks import follow, read_retries
@@ -40,24 +41,7 @@ async def set_retries_async(call: CamundaCall) -> Response:
     """The same, at once; what is answered is a batch that has nothing left to do."""
     demand(call.principal, "manage")
     changed = await _set(call)
-    return answer(
-        {
-            "id": uuid4(),
-            "type": "set-external-task-retries",
-            "totalJobs": changed,
-            "jobsCreated": changed,
-            "batchJobsPerSeed": 100,
-            "invocationsPerBatchJob": 1,
-            "seedJobDefinitionId": None,
-            "monitorJobDefinitionId": None,
-            "batchJobDefinitionId": None,
-            "suspended": False,
-            "tenantId": None,
-            "createUserId": call.principal.name,
-            "startTime": (await call.parts.database.one("now"))[0],
-            "executionStartTime": None,
-        }
-    )
+    return answer(await finished_batch(call, "set-external-task-retries", changed))
 
 
 async def _set(call: CamundaCall) -> int:

@@ -42,7 +42,7 @@ async def correlate(call: CamundaCall) -> Response:
     reached: Sequence[Row[Any]] = []
     # An id that is nobody's, and any tenant, match nothing.
     if (instance_id is None or uuid_of(instance_id) is not None) and "tenantId" not in sent:
-        reached = await _thrown(
+        reached = await thrown(
             call,
             _variables(sent, "processVariables"),
             local,
@@ -72,14 +72,14 @@ async def signal(call: CamundaCall) -> Response:
     _check_tenants(sent)
     if execution is None:
         if "tenantId" not in sent:
-            await _thrown(call, _variables(sent, "variables"), {}, kind="signal", name=name)
+            await thrown(call, _variables(sent, "variables"), {}, kind="signal", name=name)
         return done()
     token = uuid_of(execution)
     if "tenantId" in sent or sent.boolean("withoutTenantId"):
         raise invalid("Cannot specify a tenant-id when deliver a signal to a single execution.")
     reached = None
     if token is not None:
-        reached = await _thrown(call, _variables(sent, "variables"), {}, kind="signal", name=name, token_id=token)
+        reached = await thrown(call, _variables(sent, "variables"), {}, kind="signal", name=name, token_id=token)
     if not reached:
         what = f"Execution '{execution[:64]}' has not subscribed to a signal event with name '{name[:255]}'."
         raise refused(f"Cannot throw signal: {what}")
@@ -99,7 +99,7 @@ def _variables(sent: Sent, name: str) -> dict[str, Typed]:
         raise invalid(f"Cannot deliver {what}: {error.message}", error.status) from None
 
 
-async def _thrown(
+async def thrown(
     call: CamundaCall, variables: Mapping[str, Typed], local: Mapping[str, Typed], **event: Any
 ) -> Sequence[Row[Any]]:
     """What the event has reached, and that advanced. Nobody is nobody, also of a message."""

@@ -93,20 +93,20 @@ async def count(call: CamundaCall) -> Response:
 async def get_by_key(call: CamundaCall, key: str) -> Response:
     """The latest version."""
     demand(call.principal, "read")
-    return answer(shown_definition(await _by_key(call, key)))
+    return answer(shown_definition(await by_key(call, key)))
 
 
 @router.get("/key/{key}/xml")
 async def xml_by_key(call: CamundaCall, key: str) -> Response:
     demand(call.principal, "read")
-    return await _xml(call, await _by_key(call, key))
+    return await _xml(call, await by_key(call, key))
 
 
 @router.post("/key/{key}/start")
 async def start_by_key(call: CamundaCall, key: str) -> Response:
     """Start an instance of the latest version."""
     demand(call.principal, "enqueue")
-    return await _start(call, await _by_key(call, key, bounded=False))
+    return await start_one(call, await by_key(call, key, bounded=False))
 
 
 @router.api_route("/key/{key}/tenant-id/{tenant}", methods=["GET"])
@@ -115,27 +115,27 @@ async def start_by_key(call: CamundaCall, key: str) -> Response:
 async def of_a_tenant(call: CamundaCall, key: str, tenant: str) -> Response:
     """There are no tenants here: 404."""
     demand(call.principal, "read" if call.method == "GET" else "enqueue")
-    raise _unknown_key(f"{key[:255]} and tenant-id: {tenant[:255]}")
+    raise unknown_key(f"{key[:255]} and tenant-id: {tenant[:255]}")
 
 
 @router.get("/{given}")
 async def get(call: CamundaCall, given: str) -> Response:
     demand(call.principal, "read")
-    return answer(shown_definition(await _by_id(call, given)))
+    return answer(shown_definition(await by_id(call, given)))
 
 
 @router.get("/{given}/xml")
 async def xml(call: CamundaCall, given: str) -> Response:
     """The file that the definition came from, as text."""
     demand(call.principal, "read")
-    return await _xml(call, await _by_id(call, given))
+    return await _xml(call, await by_id(call, given))
 
 
 @router.post("/{given}/start")
 async def start(call: CamundaCall, given: str) -> Response:
     """Start an instance of this version."""
     demand(call.principal, "enqueue")
-    return await _start(call, await _by_id(call, given, bounded=False))
+    return await start_one(call, await by_id(call, given, bounded=False))
 
 
 def shown_definition(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def shown_definition(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _by_id(call: CamundaCall, given: str, *, bounded: bool = True) -> dict[str, Any]:
+async def by_id(call: CamundaCall, given: str, *, bounded: bool = True) -> dict[str, Any]:
     row = None
     if (uuid := definition_uuid(given)) is not None:
         row = await _row(call, "definition_id = cast(:id as uuid)", bounded, id=uuid)
@@ -166,11 +166,11 @@ async def _by_id(call: CamundaCall, given: str, *, bounded: bool = True) -> dict
     return row
 
 
-async def _by_key(call: CamundaCall, key: str, *, bounded: bool = True) -> dict[str, Any]:
+async def by_key(call: CamundaCall, key: str, *, bounded: bool = True) -> dict[str, Any]:
     """The latest version; `bounded`: a key that may not see it finds nothing."""
     row = None if "\0" in key else await _row(call, "key = :key", bounded, key=key)
     if row is None:
-        raise _unknown_key(f"{key[:255]} and no tenant-id")
+        raise unknown_key(f"{key[:255]} and no tenant-id")
     return row
 
 
@@ -183,7 +183,7 @@ async def _row(call: CamundaCall, where: str, bounded: bool, **values: Any) -> d
     return dict(rows[0]._mapping) if rows else None
 
 
-def _unknown_key(key: str) -> CamundaError:
+def unknown_key(key: str) -> CamundaError:
     return refused(f"No matching process definition with key: {key}", 404)
 
 
@@ -197,7 +197,7 @@ async def _xml(call: CamundaCall, row: Mapping[str, Any]) -> Response:
     return answer({"id": shown_definition(row)["id"], "bpmn20Xml": text})
 
 
-async def _start(call: CamundaCall, definition: Mapping[str, Any]) -> Response:
+async def start_one(call: CamundaCall, definition: Mapping[str, Any]) -> Response:
     demand_topics(call, definition["topics"])
     sent = call.sent
     if sent.list_of_sent("startInstructions"):

@@ -29,7 +29,7 @@ SERVES_CALLERS = {
 KEEPS_KEYS = {"create_api_key", "find_api_key", "revoke_api_key"}
 MOVES_INSTANCES = {
     "deploy_models", "delete_deployment", "load_instance", "apply_decision", "stop_instance", "suspend_instance",
-    "migrate_instance",
+    "migrate_instance", "suspend_definition", "delete_instance",
     "set_variables", "visible_variables", "store_file", "read_file", "complete_token", "purge_instances",
     "assign_token", "describe_token", "throw_token", "fire_event_timer", "move_event_timer",
     "due_instances", "fire_event_timers", "due_starts",

@@ -1,0 +1,157 @@
+"""Many process instances at once: suspended, resumed, deleted, and what is known of ended ones forgotten.
+
+They are named by their ids, by queries about open ones or about the history, or by their process. What a request names
+is changed in one transaction, at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from fastapi import APIRouter
+from sqlalchemy import select
+from starlette.responses import Response
+
+from app.api.rights import demand
+from app.camunda import instance_history, process_instances
+from app.camunda.answers import answer, done
+from app.camunda.batches import finished_batch
+from app.camunda.errors import invalid, refused
+from app.camunda.listing import Listing
+from app.camunda.route import CamundaCall, CamundaRoute
+from app.camunda.sent import Sent
+from db.call import aone
+from db.errors import AlreadyEnded, Invalid, NotFound
+
+router = APIRouter(prefix="/engine-rest", route_class=CamundaRoute)
+
+MOST_CHANGED: Final = 10_000
+"""Instances of one call: it is one transaction."""
+OF_PROCESS: Final = ("processDefinitionId", "processDefinitionKey")
+
+
+@router.put("/process-instance/suspended")
+async def suspend(call: CamundaCall) -> Response:
+    """Let instances stand still, or go on: all of them, or none."""
+    demand(call.principal, "manage")
+    await _suspend(call)
+    return done()
+
+
+@router.post("/process-instance/suspended-async")
+async def suspend_async(call: CamundaCall) -> Response:
+    demand(call.principal, "manage")
+    return answer(await finished_batch(call, "instance-update-suspension-state", await _suspend(call)))
+
+
+@router.post("/process-instance/delete")
+async def delete(call: CamundaCall) -> Response:
+    """Stop instances and their open tasks; nothing that they have done is undone."""
+    demand(call.principal, "manage")
+    ids = await _named(call, process_instances.INSTANCES, "processInstanceIds", "processInstanceQuery")
+    reason = call.sent.text("deleteReason")
+    try:
+        async with call.parts.database.transaction() as connection:
+            for one in ids:
+                await aone(connection, "stop_instance", instance_id=one, reason=reason, principal=call.principal.name)
+    except (AlreadyEnded, NotFound):
+        raise invalid("one of the process instances has ended meanwhile") from None
+    await call.parts.advancer.advance(ids)
+    return answer(await finished_batch(call, "instance-deletion", len(ids)))
+
+
+@router.post("/history/process-instance/delete")
+async def forget(call: CamundaCall) -> Response:
+    """Forget ended instances: all that are named, or none."""
+    demand(call.principal, "manage")
+    ids = await _named(
+        call, instance_history.INSTANCES, "historicProcessInstanceIds", "historicProcessInstanceQuery"
+    )  # fmt: skip
+    await _forget(call, ids)
+    return answer(await finished_batch(call, "historic-instance-deletion", len(ids)))
+
+
+@router.delete("/history/process-instance/{instance_id}")
+async def forget_one(call: CamundaCall, instance_id: str) -> Response:
+    """Forget an ended instance with its variables, activities, incidents and files."""
+    demand(call.principal, "manage")
+    may_be_missing = "failIfNotExists" in call.asked and not call.asked.boolean("failIfNotExists")
+    ids = await _found(call, instance_history.INSTANCES, Sent({"processInstanceId": instance_id}))
+    if not ids and not may_be_missing:
+        raise invalid(f"Historic process instance with id {instance_id[:64]} does not exist", 404)
+    await _forget(call, ids)
+    return done()
+
+
+async def suspend_all(call: CamundaCall, ids: Sequence[UUID], suspended: bool) -> None:
+    """Instances that run stand still, or go on."""
+    try:
+        async with call.parts.database.transaction() as connection:
+            for one in ids:
+                told = {"instance_id": one, "suspended": suspended, "principal": call.principal.name}
+                await aone(connection, "suspend_instance", **told)
+    except NotFound:
+        raise invalid("one of the process instances has ended meanwhile") from None
+    if not suspended:
+        await call.parts.advancer.advance(ids)
+
+
+async def of_process(call: CamundaCall, **asked: str) -> list[UUID]:
+    """The instances that run of a process: `processDefinitionId` or `processDefinitionKey`."""
+    return _few(await _found(call, process_instances.INSTANCES, Sent(asked)))
+
+
+async def _suspend(call: CamundaCall) -> int:
+    sent = call.sent
+    by_process = {name: text for name in OF_PROCESS if (text := sent.text(name)) is not None}
+    if by_process:
+        ids = await of_process(call, **by_process)
+    else:
+        ids = await _named(call, process_instances.INSTANCES, "processInstanceIds", "processInstanceQuery")
+    await suspend_all(call, ids, sent.boolean("suspended"))
+    return len(ids)
+
+
+async def _named(call: CamundaCall, listing: Listing, names: str, query: str) -> list[UUID]:
+    """Those that are named in some way, once; 400 for an id that is nobody's, and for none at all."""
+    sent = call.sent
+    given = list(dict.fromkeys(sent.names(names) or ()))
+    ids = await _found(call, listing, Sent({"processInstanceIds": given})) if given else []
+    if len(ids) < len(given):
+        missing = next(one for one in given if one.lower() not in map(str, ids))
+        raise invalid(f"Cannot find process instance with id {missing[:64]}", 404)
+    for name, of in ((query, listing), ("historicProcessInstanceQuery", instance_history.INSTANCES)):
+        if name in sent:
+            ids += await _found(call, of, sent.sent(name))
+    ids = _few(list(dict.fromkeys(ids)))
+    if not ids:
+        raise invalid(f"{names} is empty")
+    return ids
+
+
+def _few(ids: list[UUID]) -> list[UUID]:
+    if len(ids) > MOST_CHANGED:
+        raise invalid(f"no more than {MOST_CHANGED} process instances can be changed by one call")
+    return ids
+
+
+async def _found(call: CamundaCall, listing: Listing, asked: Sent) -> list[UUID]:
+    """The ids that a query finds, in an order in which any two requests lock them."""
+    key = listing.table.c[listing.key]
+    conditions = listing.conditions(asked, call.principal.only_types)
+    statement = select(key).where(*conditions).order_by(key).limit(MOST_CHANGED + 1)
+    rows: Sequence[Any] = await call.parts.database.view(statement)
+    return [row[0] for row in rows]
+
+
+async def _forget(call: CamundaCall, ids: Sequence[UUID]) -> None:
+    try:
+        async with call.parts.database.transaction() as connection:
+            for one in ids:
+                await aone(connection, "delete_instance", instance_id=one, principal=call.principal.name)
+    except Invalid:
+        raise refused("Process instance is still running, cannot delete historic process instance") from None
+    except NotFound:
+        raise invalid("one of the process instances is gone already", 404) from None
