@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from benchmarks import (
+    camunda_queries,
     camunda_throughput,
     claim_latency,
     enqueue,
@@ -35,6 +36,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "sql_throughput": Benchmark("How many tasks a second go through the SQL functions?", sql_throughput.run),
     "http_throughput": Benchmark("What does HTTP cost next to direct SQL?", http_throughput.run),
     "camunda_throughput": Benchmark("What does the face of Camunda 7 cost next to our own?", camunda_throughput.run),
+    "camunda_queries": Benchmark("What do lists of the face of Camunda 7 cost in a crowd?", camunda_queries.run),
     "fleet_throughput": Benchmark("What do durable tasks cost on a Celery fleet?", fleet_throughput.run),
     "fleet_latency": Benchmark(
         "How soon does a fleet begin, and what does a backlog cost its broker?", fleet_latency.run

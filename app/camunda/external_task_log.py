@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from fastapi import APIRouter
-from sqlalchemy import ColumnElement, TableClause, and_, false, or_, select
+from sqlalchemy import ColumnElement, TableClause, and_, column, false, or_, select, table
 from starlette.responses import Response
 
 from app.api.rights import demand
@@ -66,6 +66,15 @@ def _activity_instances(asked: Sent, view: TableClause) -> ColumnElement[bool] |
     return or_(*fits)
 
 
+def _of_instance(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
+    """By the tokens of the instance, by which tasks are found."""
+    theirs = _INSTANCE(asked, _TOKENS)
+    return None if theirs is None else view.c.token_id.in_(select(_TOKENS.c.token_id).where(theirs))
+
+
+_INSTANCE: Final = equal("processInstanceId", "instance_id", AS_ID)
+_TOKENS: Final = table("instance_timeline", column("instance_id"), column("token_id"), schema="celeriac")
+
 LOG: Final = Listing(
     view="camunda_external_task_log",
     key="log_id",
@@ -83,7 +92,7 @@ LOG: Final = Listing(
         one_of("activityIdIn", "node"),
         _activity_instances,
         one_of("executionIdIn", "token_id", AS_ID),
-        equal("processInstanceId", "instance_id", AS_ID),
+        _of_instance,
         equal("processDefinitionId", "definition_id", AS_DEFINITION),
         equal("processDefinitionKey", "process_key"),
         number("priorityHigherThanOrEquals", "priority", operator.ge),

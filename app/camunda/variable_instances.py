@@ -105,6 +105,7 @@ OPEN: Final = Listing(
     hidden=("type_name", "topics"),
     filters=_FILTERS,
     sorts=_SORTS,
+    order=("instance_id",),
 )
 EVER: Final = Listing(
     "variable_instances",
@@ -119,6 +120,7 @@ EVER: Final = Listing(
         equal("processDefinitionKey", "process_key"),
     ),
     sorts=_SORTS,
+    order=("instance_id",),
 )
 _IS_OPEN: Final = column("ended_at").is_(None)
 

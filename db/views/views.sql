@@ -242,9 +242,11 @@ select v.instance_id, v.scope as scope_number, s.node as scope, s.parent is null
   from celeriac.variable v join celeriac.scope s on s.instance_id = v.instance_id and s.id = v.scope;
 
 -- Variables as Camunda lists them: those of scopes, and those that are local to an activity. `type_name` is what is shown.
--- Scopes and tokens of an instance share their numbers, so one of them and a name are an id.
+-- Scopes and tokens of an instance share their numbers, so one of them and a name are an id. Few tokens have any: without saying so,
+-- plans would expect a hundred each.
 create view celeriac.variable_instances as
-select a.variable_id, a.instance_id, a.execution_id, a.node, a.name, a.type, a.info, a.value,
+select a.instance_id || ':' || a.place || ':' || a.name as variable_id, a.instance_id, coalesce(h.uid, a.instance_id) as execution_id, h.node,
+       a.name, a.type, a.info, a.value,
        coalesce(a.type, case jsonb_typeof(a.value)
            when 'string' then 'String' when 'boolean' then 'Boolean' when 'null' then 'Null'
            when 'number' then case when a.value::text ~ '[.]' then 'Double'
@@ -253,16 +255,14 @@ select a.variable_id, a.instance_id, a.execution_id, a.node, a.name, a.type, a.i
                                    else 'Object' end
            else 'Object' end) as type_name,
        i.definition_id, d.key as process_key, d.version as process_version, i.started_at, i.ended_at, d.topics
-  from (select v.instance_id || ':' || v.scope || ':' || v.name as variable_id, v.instance_id, coalesce(h.uid, v.instance_id) as execution_id,
-               h.node, v.name, v.type, v.info, v.value
-          from celeriac.variable v
-          join celeriac.scope s on s.instance_id = v.instance_id and s.id = v.scope
-          left join celeriac.token h on h.instance_id = s.instance_id and h.id = s.host
-         union all
-        select t.instance_id || ':' || t.id || ':' || e.key, t.instance_id, t.uid, t.node, e.key, t.types -> e.key ->> 'type', t.types -> e.key -> 'info', e.value
-          from celeriac.token t cross join jsonb_each(t.variables) e) a
+  from (select v.instance_id, v.scope as place, v.name, v.type, v.info, v.value from celeriac.variable v
+        union all
+        select t.instance_id, t.id, e.key, t.types -> e.key ->> 'type', t.types -> e.key -> 'info', e.value
+          from celeriac.token t cross join jsonb_each(t.variables) e where t.variables <> '{}') a
   join celeriac.instance i on i.id = a.instance_id
-  join celeriac.definition d on d.id = i.definition_id;
+  join celeriac.definition d on d.id = i.definition_id
+  left join celeriac.scope s on s.instance_id = a.instance_id and s.id = a.place
+  left join celeriac.token h on h.instance_id = a.instance_id and h.id = case when s.id is null then a.place else s.host end;
 
 create view celeriac.instance_waits as
 select w.instance_id, w.id as number, t.uid as token_id, w.node, w.kind, w.name, w.due_at, w.timing, w.fired, w.opened_at
@@ -398,21 +398,21 @@ create view celeriac.open_external_tasks as
 select t.id, t.task_type as topic, coalesce(q.lease_owner, q.last_owner) as worker_id,
        coalesce(q.lease_expires_at, q.last_until, case when q.state = 'SCHEDULED' and q.held_until is null then q.run_at end) as lock_expires_at,
        q.retries, coalesce(q.retries_told, false) as retries_told, q.priority, t.created_at, i.business_key, coalesce(i.suspended, false) as suspended,
-       t.token_id, t.instance_id, i.definition_id, d.key as process_key, d.version as process_version, d.version_tag, k.node,
+       t.token_id, k.instance_id, i.definition_id, d.key as process_key, d.version as process_version, d.version_tag, k.node,
        coalesce(d.topics, array[t.task_type]) as topics, t.task_type, q.attempts as attempt, q.state
   from celeriac.queue q
   join celeriac.task t on t.id = q.task_id
   left join celeriac.token k on k.uid = t.token_id
-  left join celeriac.instance i on i.id = t.instance_id
+  left join celeriac.instance i on i.id = k.instance_id
   left join celeriac.definition d on d.id = i.definition_id;
 
 create view celeriac.failed_external_tasks as
 select t.id, t.task_type as topic, t.worker_id, t.ended_at as lock_expires_at, 0 as retries, true as retries_told, t.priority, t.created_at,
-       i.business_key, i.suspended, t.token_id, t.instance_id, i.definition_id, d.key as process_key, d.version as process_version, d.version_tag,
+       i.business_key, i.suspended, t.token_id, k.instance_id, i.definition_id, d.key as process_key, d.version as process_version, d.version_tag,
        k.node, d.topics, t.task_type, t.attempts as attempt, t.state
   from celeriac.task t
   join celeriac.token k on k.uid = t.token_id
-  join celeriac.instance i on i.id = t.instance_id
+  join celeriac.instance i on i.id = k.instance_id
   join celeriac.definition d on d.id = i.definition_id
  where t.state = 'FAILED';
 
@@ -427,24 +427,24 @@ select t.id || ':' || l.kind || ':' || (extract(epoch from l.at) * 1000000)::big
        case l.kind when 'failed' then l.retries when 'created' then null else
            (select (h.detail ->> 'retries')::integer from celeriac.history h
              where h.task_id = t.id and h.kind in ('failed', 'redriven') order by h.at desc limit 1) end as retries,
-       t.token_id, t.instance_id, i.definition_id, d.key as process_key,
-       d.version as process_version, coalesce(d.topics, array[t.task_type]) as topics,
+       t.token_id, t.instance_id, i.definition_id, d.key as process_key, d.version as process_version,
+       coalesce(d.topics, array[t.task_type]) as topics,
        (select h.node from celeriac.instance_history h where h.instance_id = t.instance_id and h.token_uid = t.token_id limit 1) as node
-  from (select t.id as task_id, 'created' as kind, t.created_at as at, null as worker_id, null::integer as retries, null as message, null as details
-          from celeriac.task t
-        union all
-        select h.task_id, 'failed', h.at, h.worker_id, (h.detail ->> 'retries')::integer, nullif(left(h.detail ->> 'error', 666), ''),
-               h.detail ->> 'details'
-          from celeriac.history h where h.kind = 'failed' and not h.detail ? 'given_up'
-        union all
-        select t.id, 'completed', t.ended_at, t.worker_id, null, null, null from celeriac.task t where t.state = 'COMPLETED'
-        union all
-        select h.task_id, 'deleted', h.at, h.worker_id, null, null, null from celeriac.history h where h.kind in ('thrown', 'canceled')
-        union all
-        select t.id, 'deleted', h.at, t.worker_id, null, null, null
-          from celeriac.task t join celeriac.instance_history h on h.instance_id = t.instance_id and h.token_uid = t.token_id
-         where t.state = 'FAILED' and h.what = 'canceled') l
-  join celeriac.task t on t.id = l.task_id
+  from celeriac.task t
+ cross join lateral (
+       select 'created' as kind, t.created_at as at, null as worker_id, null::integer as retries, null as message, null as details
+       union all
+       select 'failed', h.at, h.worker_id, (h.detail ->> 'retries')::integer, nullif(left(h.detail ->> 'error', 666), ''), h.detail ->> 'details'
+         from celeriac.history h where h.task_id = t.id and h.kind = 'failed' and not h.detail ? 'given_up'
+       union all
+       select 'completed', t.ended_at, t.worker_id, null, null, null
+        where t.state = 'COMPLETED' and not exists (select from celeriac.history h where h.task_id = t.id and h.kind = 'thrown')
+       union all
+       select 'deleted', h.at, h.worker_id, null, null, null
+         from celeriac.history h where h.task_id = t.id and h.kind in ('thrown', 'canceled')
+       union all
+       select 'deleted', h.at, t.worker_id, null, null, null
+         from celeriac.instance_history h
+        where t.state = 'FAILED' and h.instance_id = t.instance_id and h.token_uid = t.token_id and h.what = 'canceled') l
   left join celeriac.instance i on i.id = t.instance_id
-  left join celeriac.definition d on d.id = i.definition_id
- where l.kind <> 'completed' or not exists (select from celeriac.history h where h.task_id = t.id and h.kind = 'thrown');
+  left join celeriac.definition d on d.id = i.definition_id;

@@ -5,7 +5,7 @@ create or replace function celeriac.free_external_tasks(
     most integer, failed boolean, topic text default null, only_types text[] default null)
 returns setof uuid
 language plpgsql stable security definer set search_path = celeriac, pg_temp
-set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
+set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
     moment timestamptz := celeriac.now();
 begin
@@ -34,9 +34,12 @@ begin
             select q.task_id, q.task_type, q.priority, q.turn_at from celeriac.queue q
              where q.reap_at <= moment and q.state = 'LOCKED' and q.lease_expires_at <= moment
             union all
-            select t.id, t.task_type, t.priority, t.created_at
-              from celeriac.task t join celeriac.token k on k.uid = t.token_id
-             where failed and t.state = 'FAILED') free
+            select dead.* from (
+                select t.id, t.task_type, t.priority, t.created_at
+                  from celeriac.task t join celeriac.token k on k.uid = t.token_id
+                 where failed and t.state = 'FAILED' and t.task_type = coalesce(topic, t.task_type)
+                   and celeriac.may_touch(t.task_type, only_types)
+                 order by -t.priority, t.created_at, t.id limit most) dead) free
      where free.task_type = coalesce(topic, free.task_type) and celeriac.may_touch(free.task_type, only_types)
      order by free.priority desc, free.turn_at, free.task_id
      limit most;

@@ -42,6 +42,8 @@ update celeriac.token t set duty = jsonb_strip_nulls(jsonb_build_object('name', 
  cross join lateral jsonb_array_elements(d.graph -> 'nodes') n
  where i.id = t.instance_id and n ->> 'id' = t.node and n ->> 'kind' = 'user' and t.phase = 'STANDING';
 create index token_of_person on celeriac.token (assignee, uid) where duty is not null;
+-- Work that needs a person, in the order in which Camunda's clients are shown it.
+create index task_failed on celeriac.task ((-priority), created_at, id) where state = 'FAILED' and token_id is not null;
 -- Tokens that go on by themselves, or would if they could: what Camunda calls jobs.
 create index token_job on celeriac.token (instance_id) where stuck or phase in ('ENTERING', 'LEAVING');
 
