@@ -12,8 +12,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from app import exact_json
-from app.api.body import read_body
-from app.api.form import Part, read_parts
+from app.api.form import Part
 from app.api.process_rights import demand_topics
 from app.api.rights import demand
 from app.bpmn.options import Options
@@ -23,7 +22,7 @@ from app.camunda.errors import ENGINE, CamundaError, invalid, refused
 from app.camunda.links import links
 from app.camunda.listing import AS_ID, TENANTS, Listing, counted, equal, flag, found, like, moment, one
 from app.camunda.process_definitions import shown_definition
-from app.camunda.route import LARGEST_BODY_BYTES, CamundaCall, CamundaRoute
+from app.camunda.route import CamundaCall, CamundaRoute, takes_form
 from app.camunda.sent import Sent
 from app.deployment import CAMUNDA_ENDINGS, NotDeployable, Resource, prepared, starts_of
 from db.call import Json
@@ -61,10 +60,14 @@ DEPLOYMENTS: Final = Listing(
 
 
 @router.post("/create")
+@takes_form
 async def create(call: CamundaCall) -> Response:
     """Deploy the files of a form: all of them or none; a process is one that says that it is executable."""
     demand(call.principal, "manage")
-    said, resources = _read(await _parts(call))
+    said, resources = _read(await call.form_parts())
+    name, source, active_from = (
+        said.name("deployment-name"), said.name("deployment-source"), said.moment("deployment-activation-time"),
+    )  # fmt: skip
     options = Options(
         delegates="topics" if call.parts.settings.camunda_delegates == "topics" else "error",
         unrunnable="ignore" if call.parts.settings.camunda_unrunnable == "ignore" else "error",
@@ -73,7 +76,7 @@ async def create(call: CamundaCall) -> Response:
     now: datetime = (await call.parts.database.one("now"))[0]
     try:
         # Large models take a second of reading; others are served meanwhile.
-        arguments = await asyncio.to_thread(prepared, said.text("deployment-name"), resources, options, now)
+        arguments = await asyncio.to_thread(prepared, name, resources, options, now)
     except NotDeployable as refusal:
         raise _parse_error(refusal.findings) from None
     if call.principal.only_types is not None:
@@ -83,9 +86,9 @@ async def create(call: CamundaCall) -> Response:
         "deploy_models",
         **arguments,
         principal=call.principal.name,
-        source=said.text("deployment-source"),
+        source=source,
         duplicates=_duplicates(said),
-        active_from=said.moment("deployment-activation-time"),
+        active_from=active_from,
     )
     deployed = await _deployment(call, str(rows[0].deployment_id))
     definitions = None
@@ -190,13 +193,6 @@ def shown_deployment(row: Mapping[str, Any]) -> dict[str, Any]:
         "deploymentTime": row["deployed_at"],
         "tenantId": None,
     }
-
-
-async def _parts(call: CamundaCall) -> Sequence[Part]:
-    content_type = call.headers.get("content-type", "")
-    if content_type.partition(";")[0].strip().lower() != "multipart/form-data":
-        raise CamundaError(415, "RestException", "HTTP 415 Unsupported Media Type")
-    return read_parts(content_type, await read_body(call.receive, LARGEST_BODY_BYTES))
 
 
 def _read(parts: Sequence[Part]) -> tuple[Sent, list[Resource]]:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from app.camunda.errors import CamundaError
 from app.camunda.route import CamundaCall, CamundaRoute
 
-router = APIRouter(prefix="/engine-rest", route_class=CamundaRoute)
+
+class Everywhere(CamundaRoute):
+    """Answers whatever the method is, also one that nobody has heard of."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.methods = set()
 
 
-@router.api_route("/{rest:path}", methods=["GET", "POST", "PUT", "DELETE", "PATCH"])
-async def nothing_here(call: CamundaCall, rest: str) -> Response:
+router = APIRouter(prefix="/engine-rest", route_class=Everywhere)
+
+
+@router.get("")
+@router.get("/{rest:path}")
+async def nothing_here(call: CamundaCall) -> Response:
     """404."""
     raise CamundaError(404, "NotFoundException", "HTTP 404 Not Found")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ from db.errors import Refused
 
 ENGINE: Final = 0
 """The code of every exception of Camunda's engine that has none of its own; exceptions of its REST layer have null."""
+
+_SNAKE: Final = re.compile(r"(?<=[a-z])_([a-z])")
 
 
 class CamundaError(Exception):
@@ -62,12 +65,19 @@ def from_problem(problem: Problem) -> CamundaError:
     return CamundaError(status, type_, problem.detail, code=ENGINE if status == 403 else None, headers=basic)
 
 
-def from_refused(refusal: Refused) -> CamundaError:
-    """What the authority refused and no route has worded: 404 as it is, everything else 400."""
+def from_refused(refusal: Refused, names: Mapping[str, str] | None = None) -> CamundaError:
+    """What the authority refused and no route has worded: 404 as it is, everything else 400.
+
+    `names`: what fields of the authority's are called in the request, where that is more than another spelling.
+    """
     problem = from_refusal(refusal)
     if problem.status in (403, 404, 413):
         return from_problem(problem)
-    return refused(problem.detail if refusal.field is None else f"{refusal.field}: {problem.detail}")
+    detail, field = problem.detail, refusal.field or ""
+    for ours, theirs in (names or {}).items():
+        detail, field = (re.sub(rf"\b{ours}\b", theirs, text) for text in (detail, field))
+    detail, field = (_SNAKE.sub(lambda found: found[1].upper(), text) for text in (detail, field))
+    return refused(detail if field in detail else f"{field}: {detail}")
 
 
 def unavailable() -> CamundaError:

@@ -14,12 +14,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.api import strict_json
 from app.api.door import Call
-from app.api.fields import MOST_TASKS
+from app.api.fields import LONGEST_DELAY_MS, MOST_TASKS
 from app.api.hub import Place
 from app.camunda.errors import ENGINE, CamundaError, invalid
 from app.camunda.external_task_rows import ROWS, properties_of, shown_locked
 from app.camunda.identifiers import definition_uuid
-from app.camunda.sent import Sent
+from app.camunda.listing import pattern
+from app.camunda.sent import Sent, demand_few
 from app.camunda.values import show
 from db import call as authority
 from db.call import Json
@@ -192,8 +193,8 @@ def worker_of(sent: Sent) -> str:
 
 
 def required(sent: Sent, name: str) -> str:
-    """A text without which Camunda's engine does not begin: 500, as it says."""
-    given = sent.text(name)
+    """A name without which Camunda's engine does not begin: 500, as it says."""
+    given = sent.name(name)
     if given is None:
         raise CamundaError(500, "NullValueException", f"{name} is null", code=ENGINE)
     return given
@@ -209,7 +210,7 @@ def _order(sorting: Sent) -> str:
 
 
 def _read_topic(sent: Sent) -> Topic:
-    name, lock_ms = required(sent, "topicName"), sent.integer("lockDuration", 0) or 0
+    name, lock_ms = required(sent, "topicName"), sent.integer("lockDuration", 0, LONGEST_DELAY_MS) or 0
     if lock_ms <= 0:
         raise CamundaError(500, "ProcessEngineException", "lockTime is not greater than 0", code=ENGINE)
     variables = sent.names("variables")
@@ -228,13 +229,14 @@ def _read_filters(sent: Sent) -> Mapping[str, Any] | None:
     """As fetch_external_tasks takes them. None: nothing can match, such as what belongs to a tenant."""
     if sent.names("tenantIdIn"):
         return None
+    variables, tag = sent.mapping("processVariables"), sent.text("processDefinitionVersionTag")
+    demand_few("processVariables", variables)
     filters: dict[str, Any] = {
         "business_key": sent.text("businessKey"),
         "definition_ids": _one_or_some(sent, "processDefinitionId"),
         "process_keys": _one_or_some(sent, "processDefinitionKey"),
-        "version_tag": sent.text("processDefinitionVersionTag"),
-        "process_variables": [[name, *_plain(value)] for name, value in sent.mapping("processVariables").items()]
-        or None,
+        "version_tag": None if tag is None else pattern(tag),
+        "process_variables": [[name, *_plain(value)] for name, value in variables.items()] or None,
     }
     if filters["definition_ids"] is not None:
         known = map(definition_uuid, filters["definition_ids"])

@@ -18,6 +18,7 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 from starlette.responses import Response
 
+from app.api.fields import LARGEST_INTEGER, LONGEST_DELAY_MS
 from app.api.leases import announce_types_of, note_refusal
 from app.api.polls import TooManyPolls, fetch_patiently
 from app.api.rights import demand, demand_types
@@ -33,7 +34,6 @@ from db.errors import NotFound, Refused
 
 router = APIRouter(prefix="/engine-rest/external-task", route_class=CamundaRoute)
 
-LARGEST_RETRIES: Final = 2**31 - 1
 _FIELD_OF: Final = {"variables": "variables", "local_variables": "localVariables"}
 
 _NOT_YOURS: Final = {
@@ -79,7 +79,8 @@ async def fail(call: CamundaCall, task_id: str) -> Response:
     sent = call.sent
     variables = _variables(sent, "variables", "local_variables")
     counts = call.parts.settings.camunda_retries == "engine"
-    retries, wait_ms = sent.integer("retries", None if counts else 0), sent.integer("retryTimeout")
+    retries = sent.integer("retries", None if counts else 0, LARGEST_INTEGER)
+    wait_ms = sent.integer("retryTimeout", most=LONGEST_DELAY_MS)
     worker_id = worker_of(sent)
     _demand_no_less("retries", retries)
     _demand_no_less("retryDuration", wait_ms)
@@ -121,7 +122,7 @@ async def bpmn_error(call: CamundaCall, task_id: str) -> Response:
 async def lock(call: CamundaCall, task_id: str) -> Response:
     """Take this very task, if it is free or one's own."""
     demand(call.principal, "work")
-    worker_id, lock_ms = worker_of(call.sent), call.sent.integer("lockDuration", 0) or 0
+    worker_id, lock_ms = worker_of(call.sent), call.sent.integer("lockDuration", 0, LONGEST_DELAY_MS) or 0
     _demand_positive("lockDuration", lock_ms)
     on_loss = call.parts.settings.camunda_lost_leases
     return await _as_worker(call, "lock", task_id, worker_id, "lock_external_task", lock_ms=lock_ms, on_loss=on_loss)
@@ -131,7 +132,7 @@ async def lock(call: CamundaCall, task_id: str) -> Response:
 async def extend_lock(call: CamundaCall, task_id: str) -> Response:
     """Hold a task for newDuration ms more, counted from now."""
     demand(call.principal, "work")
-    worker_id, lock_ms = worker_of(call.sent), call.sent.integer("newDuration", 0) or 0
+    worker_id, lock_ms = worker_of(call.sent), call.sent.integer("newDuration", 0, LONGEST_DELAY_MS) or 0
     _demand_positive("lockTime", lock_ms)
     return await _as_worker(call, "extend", task_id, worker_id, "extend_external_task", lock_ms=lock_ms)
 
@@ -155,7 +156,7 @@ async def set_retries(call: CamundaCall, task_id: str) -> Response:
 async def set_priority(call: CamundaCall, task_id: str) -> Response:
     """Which tasks are handed out first: those of the highest priority."""
     demand(call.principal, "manage")
-    priority = call.sent.integer("priority")
+    priority = call.sent.integer("priority", most=LARGEST_INTEGER)
     if priority is None:
         raise invalid("The priority cannot be null.")
     known = _known(task_id)
@@ -164,14 +165,12 @@ async def set_priority(call: CamundaCall, task_id: str) -> Response:
 
 def read_retries(sent: Sent) -> int:
     """400 when there are none, or too few or many."""
-    retries = sent.integer("retries")
+    retries = sent.integer("retries", most=LARGEST_INTEGER)
     if retries is None:
         raise invalid("The number of retries cannot be null.")
     if retries < 0:
         message = "The number of retries cannot be negative: retries is not greater than or equal to 0"
         raise CamundaError(400, "BadUserRequestException", message, code=ENGINE)
-    if retries > LARGEST_RETRIES:
-        raise invalid(f"The number of retries cannot be greater than {LARGEST_RETRIES}")
     return retries
 
 

@@ -17,7 +17,7 @@ from app.camunda.route import CamundaCall
 
 PART_BYTES: Final = 1 << 20
 
-_MEDIA_TYPE: Final = re.compile(r"[\w.+*!#$&^-]+/[\w.+*!#$&^-]+(\s*;\s*[\w.-]+=[\w.\"+-]+)*", re.ASCII)
+_MEDIA_TYPE: Final = re.compile(r"[\w.+*!#$&^-]+/[\w.+*!#$&^-]+( *; *[\w.-]+=[\w.\"+-]+)*", re.ASCII)
 _ENCODING: Final = re.compile(r"[\w.:+-]+", re.ASCII)
 
 

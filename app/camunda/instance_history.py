@@ -55,6 +55,8 @@ def token(narrow: Filter) -> Filter:
 
 def _incident_status(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
     status = asked.text("incidentStatus")
+    if status not in (None, "open", "resolved"):
+        raise invalid("incidentStatus must be open or resolved")
     return None if status is None else view.c.open == literal(status == "open")
 
 

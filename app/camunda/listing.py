@@ -20,6 +20,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     Select,
     TableClause,
@@ -39,7 +40,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from app.camunda.errors import invalid
 from app.camunda.identifiers import definition_uuid
 from app.camunda.route import CamundaCall
-from app.camunda.sent import Sent, uuid_of
+from app.camunda.sent import Sent, demand_few, uuid_of
 from db.listing import within
 
 MOST_ROWS: Final = 10_000
@@ -64,7 +65,7 @@ def _uuid(given: str | None) -> UUID | None:
     return None if known is None else UUID(known)
 
 
-AS_TEXT: Final = Kind(Text, lambda given: None if "\0" in given else given)
+AS_TEXT: Final = Kind(Text, str)
 AS_ID: Final = Kind(Uuid, _uuid)
 AS_DEFINITION: Final = Kind(Uuid, lambda given: _uuid(definition_uuid(given)))
 
@@ -102,13 +103,16 @@ class Listing:
 
     def ordered(self, statement: Select[Any], asked: Sent) -> Select[Any]:
         """In the order that was asked for, sorting[] in a body or sortBy and sortOrder in an address; never in none."""
+        known = set()
         for sorting in sortings(asked):
             by, order = sorting.text("sortBy") or "", sorting.text("sortOrder") or ""
             if by not in self.sorts:
                 raise invalid(f"Cannot set query sortBy parameter to value {by}")
             if order not in ORDERS:
                 raise invalid(f"Cannot set query sortOrder parameter to value {order}")
-            statement = statement.order_by(_directed(self.table.c[self.sorts[by]], order))
+            if by not in known:
+                statement = statement.order_by(_directed(self.table.c[self.sorts[by]], order))
+            known.add(by)
         if not sortings(asked):
             for name in self.order:
                 ascends = not name.startswith("-")
@@ -121,7 +125,7 @@ async def found(call: CamundaCall, listing: Listing, *more: ColumnElement[bool])
     asked = call.asked_anyhow
     first, most = page_of(call, listing.most)
     statement = listing.ordered(listing.select(asked, call.principal.only_types).where(*more), asked)
-    statement = statement.limit(most).offset(first)
+    statement = statement.limit(most).offset(literal(first, BigInteger))
     return [dict(row._mapping) for row in await call.parts.database.view(statement)]
 
 
@@ -186,8 +190,6 @@ def like(name: str, at: str, *, folded: bool = False, others: bool = False) -> F
         given = asked.text(name)
         if given is None:
             return None
-        if "\0" in given:
-            return false()
         fits = view.c[at].op("ilike" if folded else "like")(literal(pattern(given)))
         return ~fits if others else fits
 
@@ -197,7 +199,7 @@ def like(name: str, at: str, *, folded: bool = False, others: bool = False) -> F
 def number(name: str, at: str, compare: Compare = operator.eq) -> Filter:
     def narrow(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
         given = asked.integer(name)
-        return None if given is None else compare(view.c[at], given)
+        return None if given is None else compare(view.c[at], literal(given, BigInteger))
 
     return narrow
 
@@ -218,9 +220,10 @@ def moments(name: str, at: str) -> Filter:
     def narrow(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
         given = asked.values.get(name)
         if isinstance(given, str):
-            pairs = [part.strip().partition("_")[::2] for part in given.split(",") if part.strip()]
+            pairs = [part.partition("_")[::2] for part in asked.parts(name)]
         else:
             pairs = [(one_.text("operator") or "", one_.text("value") or "") for one_ in asked.list_of_sent(name)]
+        demand_few(name, pairs)
         condition: ColumnElement[bool] | None = None
         for word, value in pairs:
             if word not in ("gt", "lt"):

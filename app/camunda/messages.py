@@ -30,7 +30,7 @@ async def correlate(call: CamundaCall) -> Response:
     every one of both."""
     demand(call.principal, "enqueue")
     sent = call.sent
-    name = sent.text("messageName")
+    name = sent.name("messageName")
     if name is None:
         raise invalid("No message name supplied")
     _check_tenants(sent)
@@ -48,7 +48,7 @@ async def correlate(call: CamundaCall) -> Response:
             local,
             kind="message",
             name=name,
-            business_key=sent.text("businessKey"),
+            business_key=sent.name("businessKey"),
             correlation=plain(_variables(sent, "correlationKeys")),
             local_correlation=plain(_variables(sent, "localCorrelationKeys")),
             instance_id=uuid_of(instance_id),
@@ -66,7 +66,7 @@ async def signal(call: CamundaCall) -> Response:
     """Throw a signal to all that wait for its name and all that it begins; or to one execution, which must wait."""
     demand(call.principal, "enqueue")
     sent = call.sent
-    name, execution = sent.text("name"), sent.text("executionId")
+    name, execution = sent.name("name"), sent.text("executionId")
     if name is None:
         raise invalid("No signal name given")
     _check_tenants(sent)

@@ -202,14 +202,15 @@ async def start_one(call: CamundaCall, definition: Mapping[str, Any]) -> Respons
     sent = call.sent
     if sent.list_of_sent("startInstructions"):
         raise invalid("startInstructions are not known here: an instance begins at its start event")
+    with_variables = sent.boolean("withVariablesInReturn")
     instance_id = await start_instance(
-        call, definition, read_variables(sent.mapping("variables")), sent.text("businessKey")
+        call, definition, read_variables(sent.mapping("variables")), sent.name("businessKey")
     )
     await call.parts.advancer.advance([instance_id])
     instance = await instance_of(call, instance_id)
     assert instance is not None
     shown = shown_instance(instance) | {"links": links(call, "process-instance", instance_id)}
-    if sent.boolean("withVariablesInReturn"):
+    if with_variables:
         shown["variables"] = await shown_variables(call, instance_id)
     return answer(shown)
 

@@ -9,9 +9,8 @@ Whatever is raised below leaves as a CamundaError.
 from __future__ import annotations
 
 import base64
-import binascii
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from fastapi.routing import APIRoute
@@ -23,6 +22,7 @@ from app.api import strict_json
 from app.api.authentication import Credential, read_credential
 from app.api.body import has_body, read_body
 from app.api.door import Call
+from app.api.form import Part, read_parts
 from app.api.keys_auth import is_key
 from app.api.problems import Problem, unauthorized
 from app.api.rights import VERBS, Principal
@@ -32,6 +32,8 @@ from db.errors import Refused, Unavailable
 
 LARGEST_BODY_BYTES: Final = 16 << 20
 """More than at /v1: files come inside of JSON, as Base64."""
+READING: Final = ("GET", "HEAD")
+"""Methods that bring no body, or none that is read."""
 ANYBODY: Final = Principal("camunda", VERBS, ("*",))
 """Who asks where the server is told to be open."""
 
@@ -49,6 +51,12 @@ class CamundaCall(Call):
         if self.principal is not ANYBODY:
             await super().identify_again()
 
+    async def form_parts(self) -> Sequence[Part]:
+        """The parts of the form in the body; 415 when there is another body."""
+        if _media_type(self.headers) != "multipart/form-data":
+            raise _unsupported()
+        return read_parts(self.headers["content-type"], await read_body(self.receive, LARGEST_BODY_BYTES))
+
     @property
     def asked(self) -> Sent:
         """The parameters in the address. Of one that is given twice the last holds."""
@@ -57,7 +65,16 @@ class CamundaCall(Call):
     @property
     def asked_anyhow(self) -> Sent:
         """Filters, wherever they are: in the address of a GET, in the body of a POST. Pages are in the address."""
-        return self.asked if self.method == "GET" else self.sent
+        return self.asked if self.method in READING else self.sent
+
+
+Handler = Callable[..., Coroutine[Any, Any, Response]]
+
+
+def takes_form(handler: Handler) -> Handler:
+    """Marks a handler that reads multipart/form-data, with `call.form_parts()`; every other one takes JSON alone."""
+    handler.takes_form = True  # type: ignore[attr-defined]
+    return handler
 
 
 class CamundaRoute(APIRoute):
@@ -65,13 +82,16 @@ class CamundaRoute(APIRoute):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "include_in_schema": False, "response_model": None})
+        if self.methods and "GET" in self.methods:
+            self.methods.add("HEAD")
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         serve = super().get_route_handler()
+        takes_form = getattr(self.endpoint, "takes_form", False)
 
         async def enter(request: Request) -> Response:
             try:
-                return await serve(await _entered(request))
+                return await serve(await _entered(request, takes_form))
             except ClientDisconnect:
                 return Response(status_code=499)
             except CamundaError as error:
@@ -90,13 +110,16 @@ class CamundaRoute(APIRoute):
         return enter
 
 
-async def _entered(request: Request) -> CamundaCall:
+async def _entered(request: Request, takes_form: bool) -> CamundaCall:
     credential = _credential(request)
     principal = ANYBODY if credential is None else await request.app.state.parts.authenticator.principal(credential)
     request.state.principal = principal
+    for name, value in request.query_params.multi_items():
+        if "\0" in name + value:
+            raise invalid(f"{name}: the character NUL (U+0000)")
     body: Mapping[str, Any] = {}
-    if request.method != "GET" and has_body(request.headers) and not _is_form(request.headers):
-        body = await _read_json(request)
+    if request.method not in READING and has_body(request.headers):
+        body = {} if takes_form else await _read_json(request)
     return CamundaCall(request, credential or Credential("", is_key=True), principal, Sent(body))
 
 
@@ -110,15 +133,19 @@ def _credential(request: Request) -> Credential | None:
         return read_credential(headers)
     try:
         _, _, key = base64.b64decode(text.strip(), validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no Base64, or no UTF-8
         raise unauthorized() from None
     if not is_key(key):
         raise unauthorized()
     return Credential(key, is_key=True)
 
 
-def _is_form(headers: Headers) -> bool:
-    return headers.get("content-type", "").lower().startswith("multipart/form-data")
+def _media_type(headers: Headers) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _unsupported() -> CamundaError:
+    return CamundaError(415, "RestException", "HTTP 415 Unsupported Media Type")
 
 
 async def _read_json(request: Request) -> Mapping[str, Any]:
@@ -126,10 +153,9 @@ async def _read_json(request: Request) -> Mapping[str, Any]:
     raw = await read_body(request.receive, LARGEST_BODY_BYTES)
     if not raw.strip():
         return {}
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
+    if _media_type(request.headers) != "application/json" or "content-encoding" in request.headers:
         # Also what keeps a page in somebody's browser from writing to an open server: it may not send this type.
-        raise CamundaError(415, "RestException", "HTTP 415 Unsupported Media Type")
+        raise _unsupported()
     try:
         tree = strict_json.loads(raw)
     except strict_json.RefusedJson as wrong:

@@ -5,7 +5,7 @@ Every method takes the field's name in the request, and names it when it refuses
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -14,6 +14,9 @@ from app.camunda.errors import invalid
 from app.camunda.moments import read_moment
 
 LARGEST_LONG: Final = 2**63 - 1
+LONGEST_NAME: Final = 255
+MOST_OBJECTS: Final = 200
+"""Entries of a list of objects: topics, sortings, comparisons."""
 
 
 class Sent:
@@ -25,19 +28,28 @@ class Sent:
     def __contains__(self, name: str) -> bool:
         return self.values.get(name) is not None
 
-    def text(self, name: str) -> str | None:
-        """A text; numbers and truth values become theirs."""
+    def text(self, name: str, most: int | None = None) -> str | None:
+        """A text; numbers and truth values become theirs. `most`: how many characters it may have."""
         value = self.values.get(name)
         if isinstance(value, bool):
-            return str(value).lower()
-        if value is None or isinstance(value, str):
-            return value
-        if isinstance(value, int | float):
-            return str(getattr(value, "text", value))
-        raise invalid(f"{name} must be a string")
+            value = str(value).lower()
+        elif isinstance(value, int | float):
+            value = str(getattr(value, "text", value))
+        if not (value is None or isinstance(value, str)):
+            raise invalid(f"{name} must be a string")
+        if value is not None and most is not None and len(value) > most:
+            raise invalid(f"{name} must have at most {most} characters")
+        return value
 
-    def integer(self, name: str, default: int | None = None) -> int | None:
-        """A whole number of 64 bits, also as text."""
+    def name(self, name: str) -> str | None:
+        """A text that can be what something is called here; SQL's is_name has the last word."""
+        given = self.text(name)
+        if given is None or (1 <= len(given) <= LONGEST_NAME and given.isprintable() and given == given.strip(" ")):
+            return given
+        raise invalid(f"{name} must be 1 to {LONGEST_NAME} printable characters without surrounding space")
+
+    def integer(self, name: str, default: int | None = None, most: int = LARGEST_LONG) -> int | None:
+        """A whole number, also as text; `most`: how far from 0 it may be."""
         value = self.values.get(name)
         if value is None or value == "":
             return default
@@ -47,8 +59,8 @@ class Sent:
             number = int(value)
         except (TypeError, ValueError):
             raise invalid(f"{name} must be a whole number") from None
-        if abs(number) > LARGEST_LONG:
-            raise invalid(f"{name} must be a whole number of 64 bits")
+        if abs(number) > most:
+            raise invalid(f"{name} must be a whole number of at most {most}")
         return number
 
     def boolean(self, name: str) -> bool:
@@ -66,10 +78,14 @@ class Sent:
         if value is None:
             return None
         if isinstance(value, str):
-            return [part.strip() for part in value.split(",") if part.strip()]
+            return self.parts(name)
         if not isinstance(value, list):
             raise invalid(f"{name} must be a list")
         return [text for text in (Sent({name: part}).text(name) for part in value) if text is not None]
+
+    def parts(self, name: str) -> list[str]:
+        """What commas separate in a text; absent is empty."""
+        return [part.strip() for part in (self.text(name) or "").split(",") if part.strip()]
 
     def moment(self, name: str) -> datetime | None:
         """A date and time, see moments.py."""
@@ -90,7 +106,10 @@ class Sent:
         return value
 
     def list_of_sent(self, name: str) -> Sequence[Sent]:
-        """A list of objects; absent is empty."""
+        """A list of objects, of which each makes work; absent is empty."""
+        value = self.values.get(name)
+        if isinstance(value, list):
+            demand_few(name, value)
         return list(self._objects(name))
 
     def _objects(self, name: str) -> Iterator[Sent]:
@@ -103,6 +122,12 @@ class Sent:
             if not isinstance(part, dict):
                 raise invalid(f"{name} must be a list of objects")
             yield Sent(part)
+
+
+def demand_few(name: str, entries: Sized, most: int = MOST_OBJECTS) -> None:
+    """400 when there are more than are looked at."""
+    if len(entries) > most:
+        raise invalid(f"{name} must have at most {most} entries")
 
 
 def uuid_of(text: str | None) -> str | None:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import ColumnElement, TableClause, and_, func, literal, or_, select
+from sqlalchemy import ColumnElement, TableClause, Text, and_, func, literal, or_, select
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.camunda.identifiers import definition_id, definition_uuid
 from app.camunda.listing import (
@@ -28,9 +29,10 @@ from app.camunda.listing import (
     pattern,
 )
 from app.camunda.related import unknown
-from app.camunda.sent import Sent
+from app.camunda.sent import Sent, demand_few
 from app.camunda.variable_filters import variables
 
+MOST_OR_QUERIES: Final = 20
 AS_ACTIVITY: Final = Kind(AS_ID.type, lambda given: AS_ID.value(definition_uuid(given) or ""))
 """`element:uuid`; the UUID is that of the token."""
 
@@ -59,7 +61,7 @@ def _group(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
 
 def _groups(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
     names = asked.names("candidateGroups")
-    return or_(*(_holds(view.c.candidate_groups, name) for name in names)) if names else None
+    return None if not names else view.c.candidate_groups.op("?|", is_comparison=True)(literal(names, ARRAY(Text)))
 
 
 def _group_like(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
@@ -89,7 +91,9 @@ def _holds(names: ColumnElement[Any], name: str) -> ColumnElement[bool]:
 def _any_of(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
     """`orQueries`: of each of them, what fits one of its filters."""
     groups = []
-    for sent in asked.list_of_sent("orQueries"):
+    queries = asked.list_of_sent("orQueries")
+    demand_few("orQueries", queries, MOST_OR_QUERIES)
+    for sent in queries:
         conditions = [condition for one in FILTERS if (condition := one(sent, view)) is not None]
         if conditions:
             groups.append(or_(*conditions))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from app.api.fields import LARGEST_INTEGER
 from app.api.rights import Verb, demand
 from app.camunda.answers import answer, done
 from app.camunda.errors import CamundaError, invalid, refused
 from app.camunda.instance_shape import shown_variables
 from app.camunda.listing import counted, found, one
 from app.camunda.route import CamundaCall, CamundaRoute
+from app.camunda.sent import LONGEST_NAME, Sent
 from app.camunda.user_task_rows import USER_TASKS, candidates, shown_user_task
 from app.camunda.values import plain, read_variables, save_files, show, types
 from app.camunda.variables import place_of, seen
@@ -20,6 +22,8 @@ from db import call as authority
 from db.errors import AlreadyEnded, NotFound
 
 router = APIRouter(prefix="/engine-rest/task", route_class=CamundaRoute)
+
+LONGEST_DESCRIPTION: Final = 4000
 
 
 @router.api_route("", methods=["GET", "POST"])
@@ -49,18 +53,19 @@ async def update(call: CamundaCall, task_id: str) -> Response:
     row = await _task(call, task_id, "manage")
     sent = call.sent
     due, follow_up = sent.moment("due"), sent.moment("followUp")
+    assignee = _user(sent, "assignee")
     duty = {
-        "name": sent.text("name"),
-        "description": sent.text("description"),
-        "priority": _small(sent.integer("priority", 0) or 0),
-        "owner": sent.text("owner"),
+        "name": sent.text("name", LONGEST_NAME),
+        "description": sent.text("description", LONGEST_DESCRIPTION),
+        "priority": sent.integer("priority", 0, LARGEST_INTEGER) or 0,
+        "owner": sent.text("owner", LONGEST_NAME),
         "due": None if due is None else due.isoformat(),
         "follow_up": None if follow_up is None else follow_up.isoformat(),
     }
     try:
         async with call.parts.database.transaction() as connection:
             told = {"token_uid": row["token_id"], "principal": call.principal.name}
-            await authority.aone(connection, "assign_token", assignee=_user(sent.text("assignee")), **told)
+            await authority.aone(connection, "assign_token", assignee=assignee, **told)
             await authority.aone(connection, "describe_token", duty=duty, **told)
     except NotFound:
         raise missing(task_id) from None
@@ -70,7 +75,7 @@ async def update(call: CamundaCall, task_id: str) -> Response:
 @router.post("/{task_id}/claim")
 async def claim(call: CamundaCall, task_id: str) -> Response:
     """It is this user's from now on, if it is nobody's."""
-    return await _assign(call, task_id, call.sent.text("userId"), claim=True)
+    return await _assign(call, task_id, _user(call.sent, "userId"), claim=True)
 
 
 @router.post("/{task_id}/unclaim")
@@ -82,7 +87,7 @@ async def unclaim(call: CamundaCall, task_id: str) -> Response:
 @router.post("/{task_id}/assignee")
 async def assign(call: CamundaCall, task_id: str) -> Response:
     """It is this user's from now on, whoever had it."""
-    return await _assign(call, task_id, call.sent.text("userId"))
+    return await _assign(call, task_id, _user(call.sent, "userId"))
 
 
 @router.post("/{task_id}/complete")
@@ -101,9 +106,9 @@ async def submit_form(call: CamundaCall, task_id: str) -> Response:
 async def bpmn_error(call: CamundaCall, task_id: str) -> Response:
     """It ends with a business error, which the model may catch; what it does not catch ends that path."""
     demand(call.principal, "work")
-    code = call.sent.text("errorCode")
-    if not code:
-        raise refused("errorCode is empty" if code == "" else "errorCode is null")
+    if not call.sent.text("errorCode"):
+        raise refused("errorCode is null" if "errorCode" not in call.sent else "errorCode is empty")
+    code = call.sent.name("errorCode")
     variables = read_variables(call.sent.mapping("variables"))
     row = await _task(call, task_id, "work")
     _demand_running(row, task_id, "")
@@ -175,7 +180,7 @@ async def _assign(call: CamundaCall, task_id: str, user: str | None, *, claim: b
         await call.parts.database.one(
             "assign_token",
             token_uid=row["token_id"],
-            assignee=_user(user),
+            assignee=user,
             claim=claim and user is not None,
             principal=call.principal.name,
         )
@@ -193,6 +198,7 @@ async def _complete(call: CamundaCall, task_id: str, cannot: str) -> Response:
         variables = read_variables(call.sent.mapping("variables"))
     except CamundaError as error:
         raise CamundaError(error.status, "InvalidRequestException", f"{cannot}: {error.message}") from None
+    with_variables = call.sent.boolean("withVariablesInReturn")
     row = await _task(call, task_id, "work")
     _demand_running(row, task_id, f"{cannot}: ")
     instance_id = str(row["instance_id"])
@@ -210,7 +216,7 @@ async def _complete(call: CamundaCall, task_id: str, cannot: str) -> Response:
     except NotFound:
         raise missing(task_id) from None
     await call.parts.advancer.advance([instance_id])
-    if call.sent.boolean("withVariablesInReturn"):
+    if with_variables:
         return answer(await shown_variables(call, instance_id))
     return done()
 
@@ -220,14 +226,6 @@ def _demand_running(row: dict[str, Any], task_id: str, cannot: str) -> None:
         raise refused(f"{cannot}ENGINE-03043 task with id '{task_id}' is suspended.")
 
 
-def _user(given: str | None) -> str | None:
+def _user(sent: Sent, name: str) -> str | None:
     """A name that can be kept; an empty one is nobody's."""
-    if given is not None and len(given) > 255:
-        raise invalid("a user's id has at most 255 characters")
-    return given or None
-
-
-def _small(number: int) -> int:
-    if abs(number) >= 2**31:
-        raise invalid("priority must be a whole number of 32 bits")
-    return number
+    return sent.name(name) if sent.text(name) else None

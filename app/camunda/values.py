@@ -58,7 +58,18 @@ class Typed:
 
 def read_variables(sent: Mapping[str, Any]) -> dict[str, Typed]:
     """Named typed values of a request."""
-    return {read_name(name): read_typed(name, one) for name, one in sent.items()}
+    return {read_name(name): _read_named(name, one) for name, one in sent.items()}
+
+
+def _read_named(name: str, sent: Any) -> Typed:
+    try:
+        return read_typed(name, sent)
+    except CamundaError as wrong:
+        if f"variable {name}" in wrong.message:
+            raise
+        raise CamundaError(
+            wrong.status, wrong.type, f"{wrong.message} (variable {name[:64]})", code=wrong.code
+        ) from None
 
 
 def read_name(name: str) -> str:
@@ -324,6 +335,8 @@ def _type_said_by(json_text: str) -> str:
             return "Null"
     if not json_text.lstrip("-").isdecimal():
         return "Double"
+    if len(json_text) > 20:
+        return "Object"
     number = int(json_text)
     if -(1 << 31) <= number < 1 << 31:
         return "Integer"
@@ -352,7 +365,7 @@ def _file_info(json_text: str) -> dict[str, Any]:
 
 def _double_shown(json_text: str) -> str:
     """A whole number as a fraction; the digits of one that has a point are left as they are."""
-    if not json_text.lstrip("-").isdecimal():
+    if not json_text.lstrip("-").isdecimal() or len(json_text) > 309:
         return json_text
     return f"{json_text}.0" if len(json_text) < 16 else repr(float(json_text))
 

@@ -10,13 +10,13 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, TableClause, and_, cast, column, false, func, literal, or_, select, table
+from sqlalchemy import ColumnElement, TableClause, Text, and_, cast, column, false, func, literal, or_, select, table
 from sqlalchemy.dialects.postgresql import JSONB
 
 from app.api import strict_json
 from app.camunda.errors import invalid
 from app.camunda.listing import Filter, pattern
-from app.camunda.sent import Sent
+from app.camunda.sent import Sent, demand_few
 
 COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "eq": operator.eq, "neq": operator.ne, "gt": operator.gt, "gteq": operator.ge, "lt": operator.lt,
@@ -54,23 +54,25 @@ def conditions(asked: Sent, name: str) -> Iterator[tuple[str, str, list[Any]]]:
     """The name, the operator, and the values that fit: all of them are meant."""
     given = asked.values.get(name)
     if isinstance(given, str):
-        yield from (_of_address(part.strip()) for part in given.split(",") if part.strip())
+        parts = asked.parts(name)
+        demand_few(name, parts)
+        yield from (_of_address(name, part) for part in parts)
         return
     for one in asked.list_of_sent(name):
         variable, word = one.text("name"), one.text("operator")
         if variable is None:
             raise invalid(f"{name}: a variable has a name")
         if word not in OPERATORS:
-            raise invalid(f"Invalid variable comparator specified: {word}")
+            raise invalid(f"{name}: Invalid variable comparator specified: {word}")
         yield variable, word, [one.values.get("value")]
 
 
-def _of_address(part: str) -> tuple[str, str, list[Any]]:
+def _of_address(name: str, part: str) -> tuple[str, str, list[Any]]:
     """`my_name_eq_5`: names may have underscores, operators have none; the first operator decides."""
     words = part.split("_")
     place = next((at for at, word in enumerate(words[:-1]) if at and word in OPERATORS), None)
     if place is None:
-        raise invalid(f"variable query parameter has to have format VARIABLENAME_OPERATOR_VALUE: {part}")
+        raise invalid(f"{name}: variable query parameter has to have format VARIABLENAME_OPERATOR_VALUE: {part}")
     value = "_".join(words[place + 1 :])
     candidates: list[Any] = [value]
     try:
@@ -85,12 +87,12 @@ def _of_address(part: str) -> tuple[str, str, list[Any]]:
 def fits(value: ColumnElement[Any], word: str, candidates: list[Any], *, folded: bool) -> ColumnElement[bool]:
     """Whether a stored value compares so with one of those that are meant."""
     stored = cast(value, JSONB)
-    plain = stored.op("#>>")(literal("{}", literal_execute=True))
+    plain = stored.op("#>>", return_type=Text())(literal("{}", literal_execute=True))
     if word in ("like", "notLike"):
         text = candidates[0]
         if not isinstance(text, str):
             return false()
-        alike = plain.op("ilike" if folded else "like")(pattern(text))
+        alike = plain.op("ilike" if folded else "like", is_comparison=True)(pattern(text))
         return and_(func.jsonb_typeof(stored) == "string", alike if word == "like" else ~alike)
     tests = []
     for candidate in candidates:

@@ -16,14 +16,13 @@ from fastapi import APIRouter
 from sqlalchemy import Row
 from starlette.responses import Response
 
-from app.api.body import read_body
-from app.api.form import Part, read_parts
+from app.api.form import Part
 from app.api.process_rights import WITHIN
 from app.api.rights import Verb, demand
 from app.camunda.answers import answer, done
 from app.camunda.errors import CamundaError, invalid
 from app.camunda.file_answers import content_of
-from app.camunda.route import LARGEST_BODY_BYTES, CamundaCall, CamundaRoute
+from app.camunda.route import CamundaCall, CamundaRoute, takes_form
 from app.camunda.sent import uuid_of
 from app.camunda.values import (
     Typed,
@@ -154,11 +153,7 @@ async def get_data(call: CamundaCall, place: Place, name: str) -> Response:
 async def post_data(call: CamundaCall, place: Place, name: str) -> Response:
     """A form: `data`, and `valueType` (Bytes or File) or, of an object as JSON, `type` (the name of its class)."""
     read_name(name)
-    content_type = call.headers.get("content-type", "")
-    if not content_type.lower().startswith("multipart/form-data"):
-        raise CamundaError(415, "RestException", "HTTP 415 Unsupported Media Type")
-    body = await read_body(call.receive, LARGEST_BODY_BYTES)
-    parts = {part.field: part for part in read_parts(content_type, body)}
+    parts = {part.field: part for part in await call.form_parts()}
     await change(call, place, {name: _uploaded(parts)})
     return done()
 
@@ -236,6 +231,7 @@ def _serve(base: str, kind: str, *, local_only: bool) -> None:
         return await get_data(call, await place(call, place_id, "read"), name)
 
     @router.post(f"{base}/{{name}}/data")
+    @takes_form
     async def put_data(call: CamundaCall, place_id: str, name: str) -> Response:
         return await post_data(call, await place(call, place_id, "manage"), name)
 

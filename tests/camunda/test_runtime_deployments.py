@@ -232,7 +232,7 @@ async def test_a_start_says_what_is_wrong_with_it(camunda: httpx.AsyncClient) ->
         ("p", {"variables": {"x": {"value": 1, "type": "Money"}}}, "RestException"),
         ("p", {"variables": [1]}, "InvalidRequestException"),
         ("p", {"startInstructions": [{"type": "startBeforeActivity", "activityId": "b"}]}, "InvalidRequestException"),
-        ("p", {"businessKey": "\x07"}, "RestException"),
+        ("p", {"businessKey": "\x07"}, "InvalidRequestException"),
         ("m", {}, "RestException"),
     ):  # fmt: skip
         answered = await camunda.post(f"/process-definition/key/{key}/start", json=body)

@@ -8,6 +8,7 @@ language plpgsql volatile as $$
 #variable_conflict use_column
 declare
     moment timestamptz := celeriac.now();
+    said text := celeriac.cut_text(end_thrown.error_message, 8192);
     held celeriac.queue;
     owner record;
 begin
@@ -22,7 +23,7 @@ begin
         return null;
     end if;
     update celeriac.task t
-       set state = 'COMPLETED', result = end_thrown.result, error = celeriac.cut_text(end_thrown.error_message, 8192),
+       set state = 'COMPLETED', result = end_thrown.result, error = said,
            started_at = held.leased_at, ended_at = moment, fencing_token = held.fencing_token, worker_id = held.lease_owner,
            principal = held.lease_principal, attempts = held.attempts, expirations = held.expirations
      where t.id = held.task_id
@@ -32,10 +33,10 @@ begin
     end if;
     perform celeriac.write_history(moment, held.task_id, 'thrown', held.fencing_token, held.attempts, held.leased_at,
                 held.lease_owner, held.lease_principal,
-                jsonb_build_object('code', end_thrown.error_code, 'error', end_thrown.error_message)),
+                jsonb_build_object('code', end_thrown.error_code, 'error', said)),
             celeriac.free_slot(held), celeriac.conclude_task(held.task_id, held.resumed),
             celeriac.tell_owner(owner.instance_id, owner.token_id, 'thrown',
-                jsonb_build_object('code', end_thrown.error_code, 'message', end_thrown.error_message)
+                jsonb_build_object('code', end_thrown.error_code, 'message', said)
                 || coalesce(told, jsonb_build_object('variables', end_thrown.result)));
     return (held.task_id, 'COMPLETED', owner.instance_id)::celeriac.ended_task;
 end $$;
