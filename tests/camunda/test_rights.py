@@ -40,7 +40,7 @@ def routes() -> Iterator[tuple[str, str]]:
         if router is not elsewhere.router and router is not about.router:
             for route in router.routes:
                 assert isinstance(route, APIRoute)
-                yield from ((method, route.path) for method in sorted(route.methods - {"HEAD"}))
+                yield from ((method, route.path) for method in sorted((route.methods or set()) - {"HEAD"}))
 
 
 def filled(path: str, ids: dict[str, str]) -> str:

@@ -43,7 +43,7 @@ async def types(camunda: httpx.AsyncClient, instance: dict[str, Any]) -> dict[st
 
 
 async def ended(camunda: httpx.AsyncClient, instance: dict[str, Any]) -> bool:
-    return (await at(camunda, f"/history/process-instance/{instance['id']}"))["state"] == "COMPLETED"
+    return bool((await at(camunda, f"/history/process-instance/{instance['id']}"))["state"] == "COMPLETED")
 
 
 async def test_what_passes_through_is_in_the_history_alone(camunda: httpx.AsyncClient) -> None:
