@@ -1,6 +1,7 @@
 -- set_variables: sets and drops variables of an open instance. From where a token stands: each where it is already, looking
 -- outwards, else at the root; `local_only`: at the activity or subprocess that the token stands on. Without a token: at the root.
--- `types`: {name: {"type", "info"}}. What is transient is nowhere kept, so it is not set. Answers how many were set.
+-- `types`: {name: {"type", "info"}}. What is transient is nowhere kept, so it is not set. Answers how many were set. What would grow
+-- beyond what a task can have, with all that is seen there, is refused (too_large): the next task could not be made.
 create or replace function celeriac.set_variables(
     instance_id uuid, variables jsonb, drop_names text[] default '{}', types jsonb default '{}', principal text default null,
     token_uid uuid default null, local_only boolean default false)
@@ -13,6 +14,7 @@ declare
     one record;
     place integer;
     changed integer := 0;
+    size bigint;
 begin
     perform celeriac.read_variables(jsonb_build_object('variables', set_variables.variables), 'instance');
     select i.id into held from celeriac.instance i where i.id = set_variables.instance_id and i.ended_at is null for update;
@@ -22,6 +24,7 @@ begin
         select from celeriac.token t where t.uid = set_variables.token_uid and t.instance_id = held) then
         perform celeriac.refuse('not_found', 'there is no such token');
     end if;
+    size := celeriac.visible_bytes(coalesce(token_uid, held));
     for one in
         select e.key as name, e.value, set_variables.types -> e.key as said, false as gone from jsonb_each(set_variables.variables) e
          where not coalesce((set_variables.types -> e.key ->> 'transient')::boolean, false)
@@ -44,6 +47,9 @@ begin
         end if;
         changed := changed + (not one.gone)::integer;
     end loop;
+    if celeriac.visible_bytes(coalesce(token_uid, held)) > greatest(size, 1048576) then
+        perform celeriac.refuse('too_large', 'instance.variables must not be over 1 MiB', 'instance.variables');
+    end if;
     perform celeriac.keep_files(held, celeriac.files_in(set_variables.variables, set_variables.types));
     return changed;
 end $$;

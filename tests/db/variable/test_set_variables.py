@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from db import call
 from db.engine import sync_engine
@@ -111,3 +112,26 @@ def test_what_is_not_there_or_too_large_is_refused(desk: Desk) -> None:
     desk.advance(instance)
     with pytest.raises(NotFound, match="open instance"):
         put(desk, instance, x=1)
+
+
+def test_what_an_instance_sees_grows_to_the_limit_and_no_further(desk: Desk) -> None:
+    """Case B16: each write is small enough, and together they are more than a task can have. Less is always taken."""
+    instance = desk.start(x="x" * 600_000)
+    inner, _ = places(desk, instance)
+    for token in (None, inner):
+        with pytest.raises(TooLarge):
+            put(desk, instance, token, y="y" * 600_000)
+    assert put(desk, instance, y="y" * 400_000) == 1
+    assert put(desk, instance, drop=("x",), y="y" * 900_000) == 1
+    assert "x" not in seen(desk, instance)
+    call.one(desk.conn, "set_variables", instance_id=instance, variables={"y": 1})
+    # Beyond it already, by what workers said at the same time, say: it can only be made less.
+    huge = (
+        "insert into celeriac.variable (instance_id, scope, name, value)"
+        " select s.instance_id, s.id, 'z', cast(:z as jsonb) from celeriac.scope s where s.parent is null"
+    )
+    desk.conn.execute(text(huge), {"z": json.dumps("z" * 1_100_000)})
+    assert put(desk, instance, y=2) == 1
+    with pytest.raises(TooLarge):
+        put(desk, instance, y="more")
+    assert put(desk, instance, z=0) == 1
