@@ -47,7 +47,7 @@ def _this_one(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
 def _named(given: str, view: TableClause) -> ColumnElement[bool]:
     """By `element:uuid`, or the UUID alone where the whole would be too long."""
     node, _, uuid = given.rpartition(":")
-    if (known := uuid_of(uuid)) is None or "\0" in node:
+    if (known := uuid_of(uuid)) is None:
         return false()
     of_visit = view.c.visit_id == UUID(known)
     return and_(of_visit, view.c.node == node) if node else of_visit
@@ -137,7 +137,7 @@ async def _of_model(call: CamundaCall) -> list[ColumnElement[bool]]:
 
 
 async def places(call: CamundaCall, listing: Listing, wanted: Callable[[Node], bool]) -> ColumnElement[bool]:
-    """Visits, in a list, to the elements that `wanted` lets through, of the definitions that the request can be about."""
+    """Visits, in a list, to the elements that `wanted` lets through, of the definitions that are asked about."""
     found_: list[ColumnElement[bool]] = []
     for definition in await _definitions(call, call.asked_anyhow):
         graph = await graph_of(call.parts.database, definition)

@@ -26,4 +26,5 @@ router = APIRouter(prefix="/engine-rest", route_class=Everywhere)
 @router.get("/{rest:path}")
 async def nothing_here(call: CamundaCall) -> Response:
     """404."""
-    raise CamundaError(404, "NotFoundException", "HTTP 404 Not Found")
+    address = call.url.path.removeprefix("/engine-rest")[:200]
+    raise CamundaError(404, "NotFoundException", f"HTTP 404 Not Found: there is nothing at {call.method} {address}")

@@ -1,4 +1,4 @@
-"""The whole face: its routers, and the second spelling of every address, `/engine-rest/engine/{name}/…`."""
+"""The whole face: its routers, and the other spellings of every address, `/engine-rest/engine/{name}/…` and `…/`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
 
 
 class EnginePaths:
-    """Serves `/engine-rest/engine/default/…` as `/engine-rest/…`. There is one engine."""
+    """Serves `/engine-rest/engine/default/…` as `/engine-rest/…`, since there is one engine; and `…/` as `…`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -88,5 +88,8 @@ class EnginePaths:
                 return
             if slash:
                 path = f"{BASE}/{rest}"
-                scope = {**scope, "path": path, "raw_path": path.encode()}
+        if scope["type"] == "http" and path.startswith(f"{BASE}/"):
+            path = path.rstrip("/")
+        if path != scope.get("path", ""):
+            scope = {**scope, "path": path, "raw_path": path.encode()}
         await self._app(scope, receive, send)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from app.api.rights import demand
 from app.camunda.answers import answer
-from app.camunda.errors import invalid
+from app.camunda.errors import invalid, refused
 from app.camunda.identifiers import definition_id
 from app.camunda.listing import (
     AS_DEFINITION,
@@ -89,6 +89,16 @@ async def get(call: CamundaCall, incident_id: str) -> Response:
     if row is None:
         raise invalid(f"No matching incident with id {incident_id[:64]}", 404)
     return answer(_shown(row))
+
+
+@router.delete("/{incident_id}")
+async def resolve(call: CamundaCall, incident_id: str) -> Response:
+    """400: retries resolve incidents here; there are none that somebody has made by hand."""
+    demand(call.principal, "manage")
+    row = await one(call, INCIDENTS, incident_id)
+    if row is None:
+        raise invalid(f"Cannot find an incident with id '{incident_id[:64]}'", 404)
+    raise refused(f"Cannot resolve an incident of type {row['type']}")
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:

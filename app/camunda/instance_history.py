@@ -30,7 +30,7 @@ from app.camunda.listing import (
     one,
     one_of,
 )
-from app.camunda.related import having
+from app.camunda.related import either, having
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.sent import Sent
 from app.camunda.variable_filters import variables
@@ -60,6 +60,56 @@ def _incident_status(asked: Sent, view: TableClause) -> ColumnElement[bool] | No
     return None if status is None else view.c.open == literal(status == "open")
 
 
+FILTERS: Final[tuple[Filter, ...]] = (
+    equal("processInstanceId", "instance_id", AS_ID),
+    one_of("processInstanceIds", "instance_id", AS_ID),
+    one_of("processInstanceIdNotIn", "instance_id", AS_ID, others=True),
+    equal("rootProcessInstanceId", "instance_id", AS_ID),
+    equal("processDefinitionId", "definition_id", AS_DEFINITION),
+    equal("processDefinitionKey", "process_key"),
+    one_of("processDefinitionKeyIn", "process_key"),
+    one_of("processDefinitionKeyNotIn", "process_key", others=True),
+    equal("processDefinitionName", "process_name"),
+    like("processDefinitionNameLike", "process_name"),
+    equal("processInstanceBusinessKey", "business_key"),
+    one_of("processInstanceBusinessKeyIn", "business_key"),
+    like("processInstanceBusinessKeyLike", "business_key"),
+    flag("finished", "ended_at is not null"),
+    flag("unfinished", "ended_at is null"),
+    moment("startedBefore", "started_at", operator.le),
+    moment("startedAfter", "started_at", operator.ge),
+    moment("finishedBefore", "ended_at", operator.le),
+    moment("finishedAfter", "ended_at", operator.ge),
+    equal("startedBy", "principal"),
+    *(
+        flag(name, f"state = '{state}'")
+        for name, state in (
+            ("active", "ACTIVE"),
+            ("suspended", "SUSPENDED"),
+            ("completed", "COMPLETED"),
+            ("externallyTerminated", "EXTERNALLY_TERMINATED"),
+            ("internallyTerminated", "INTERNALLY_TERMINATED"),
+        )
+    ),
+    incident(flag("withIncidents", "true"), "type"),
+    incident(flag("withRootIncidents", "true"), "type"),
+    incident(equal("incidentType", "type"), "type"),
+    incident(equal("incidentMessage", "message"), "message"),
+    incident(like("incidentMessageLike", "message"), "message"),
+    incident(one_of("incidentIdIn", "incident_id", AS_ID), "incident_id"),
+    incident(_incident_status, "open"),
+    line(moment("executedActivityAfter", "at", operator.ge), "at"),
+    line(moment("executedActivityBefore", "at", operator.le), "at"),
+    line(one_of("executedActivityIdIn", "node"), "node"),
+    token(one_of("activeActivityIdIn", "node")),
+    token(one_of("activityIdIn", "node")),
+    variables("variables"),
+    # Every instance is a root: nothing calls another.
+    nothing("superProcessInstanceId", "subProcessInstanceId", "superCaseInstanceId", "subCaseInstanceId"),
+    nothing("caseInstanceId", "executedJobAfter", "executedJobBefore"),
+    TENANTS,
+)
+
 INSTANCES: Final = Listing(
     view="camunda_instance_history",
     key="instance_id",
@@ -68,55 +118,7 @@ INSTANCES: Final = Listing(
         "ended_at", "duration_ms", "principal", "reason", "state", "start_node",
     ),
     hidden=("topics",),
-    filters=(
-        equal("processInstanceId", "instance_id", AS_ID),
-        one_of("processInstanceIds", "instance_id", AS_ID),
-        one_of("processInstanceIdNotIn", "instance_id", AS_ID, others=True),
-        equal("rootProcessInstanceId", "instance_id", AS_ID),
-        equal("processDefinitionId", "definition_id", AS_DEFINITION),
-        equal("processDefinitionKey", "process_key"),
-        one_of("processDefinitionKeyIn", "process_key"),
-        one_of("processDefinitionKeyNotIn", "process_key", others=True),
-        equal("processDefinitionName", "process_name"),
-        like("processDefinitionNameLike", "process_name"),
-        equal("processInstanceBusinessKey", "business_key"),
-        one_of("processInstanceBusinessKeyIn", "business_key"),
-        like("processInstanceBusinessKeyLike", "business_key"),
-        flag("finished", "ended_at is not null"),
-        flag("unfinished", "ended_at is null"),
-        moment("startedBefore", "started_at", operator.le),
-        moment("startedAfter", "started_at", operator.ge),
-        moment("finishedBefore", "ended_at", operator.le),
-        moment("finishedAfter", "ended_at", operator.ge),
-        equal("startedBy", "principal"),
-        *(
-            flag(name, f"state = '{state}'")
-            for name, state in (
-                ("active", "ACTIVE"),
-                ("suspended", "SUSPENDED"),
-                ("completed", "COMPLETED"),
-                ("externallyTerminated", "EXTERNALLY_TERMINATED"),
-                ("internallyTerminated", "INTERNALLY_TERMINATED"),
-            )
-        ),
-        incident(flag("withIncidents", "true"), "type"),
-        incident(flag("withRootIncidents", "true"), "type"),
-        incident(equal("incidentType", "type"), "type"),
-        incident(equal("incidentMessage", "message"), "message"),
-        incident(like("incidentMessageLike", "message"), "message"),
-        incident(one_of("incidentIdIn", "incident_id", AS_ID), "incident_id"),
-        incident(_incident_status, "open"),
-        line(moment("executedActivityAfter", "at", operator.ge), "at"),
-        line(moment("executedActivityBefore", "at", operator.le), "at"),
-        line(one_of("executedActivityIdIn", "node"), "node"),
-        token(one_of("activeActivityIdIn", "node")),
-        token(one_of("activityIdIn", "node")),
-        variables("variables"),
-        # Every instance is a root: nothing calls another.
-        nothing("superProcessInstanceId", "subProcessInstanceId", "superCaseInstanceId", "subCaseInstanceId"),
-        nothing("caseInstanceId", "executedJobAfter", "executedJobBefore"),
-        TENANTS,
-    ),
+    filters=(*FILTERS, either(FILTERS)),
     sorts={
         "instanceId": "instance_id", "definitionId": "definition_id", "definitionKey": "process_key",
         "definitionName": "process_name", "definitionVersion": "process_version", "businessKey": "business_key",

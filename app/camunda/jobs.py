@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import APIRouter
+from sqlalchemy import ColumnElement, TableClause, and_, false
 from starlette.responses import PlainTextResponse, Response
 
 from app.api.rights import demand
@@ -40,6 +41,23 @@ router = APIRouter(prefix="/engine-rest/job", route_class=CamundaRoute)
 RETRIES: Final = 3
 """What Camunda shows of a job that nothing has happened to."""
 
+
+def _failed_at(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
+    given = equal("failedActivityId", "node")(asked, view)
+    return None if given is None else and_(view.c.stuck, given)
+
+
+def _least_priority(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
+    """Every job has the priority 0."""
+    given = asked.integer("priorityHigherThanOrEquals", 0) or 0
+    return false() if given > 0 else None
+
+
+def _greatest_priority(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
+    given = asked.integer("priorityLowerThanOrEquals", 0) or 0
+    return false() if given < 0 else None
+
+
 JOBS: Final = Listing(
     view="camunda_jobs",
     key="job_id",
@@ -57,7 +75,7 @@ JOBS: Final = Listing(
         equal("processDefinitionId", "definition_id", AS_DEFINITION),
         equal("processDefinitionKey", "process_key"),
         equal("activityId", "node"),
-        equal("failedActivityId", "node"),
+        _failed_at,
         flag("withRetriesLeft", "not stuck"),
         flag("noRetriesLeft", "stuck"),
         flag("executable", "not stuck and not suspended and coalesce(due_at <= celeriac.now(), true)"),
@@ -65,6 +83,8 @@ JOBS: Final = Listing(
         flag("messages", "kind = 'message'"),
         moments("dueDates", "due_at"),
         moments("createTimes", "created_at"),
+        _least_priority,
+        _greatest_priority,
         flag("withException", "message is not null"),
         equal("exceptionMessage", "message"),
         flag("active", "not suspended"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,22 +20,31 @@ from app.camunda.listing import (
     AS_DEFINITION,
     AS_ID,
     TENANTS,
+    Filter,
     Listing,
     counted,
     equal,
     flag,
     found,
     like,
+    moment,
     nothing,
     number,
     one_of,
 )
+from app.camunda.related import having
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.values import Typed, plain, read_variables, save_files, types
 from db.call import aone
 from db.errors import Invalid
 
 router = APIRouter(prefix="/engine-rest/process-definition", route_class=CamundaRoute)
+
+
+def incident(narrow: Filter, at: str) -> Filter:
+    """Definitions of which an instance has an open incident like this."""
+    return having("camunda_incidents", "definition_id", narrow, at, "resolved_at is null")
+
 
 DEFINITIONS: Final = Listing(
     view="camunda_definitions",
@@ -65,7 +75,13 @@ DEFINITIONS: Final = Listing(
         flag("active", "not suspended"),
         flag("suspended", "suspended"),
         flag("notStartableInTasklist", "false"),
-        nothing("startableBy", "incidentId", "incidentType", "incidentMessage", "incidentMessageLike"),
+        moment("deployedAfter", "deployed_at", operator.gt),
+        moment("deployedAt", "deployed_at", operator.eq),
+        incident(equal("incidentId", "incident_id", AS_ID), "incident_id"),
+        incident(equal("incidentType", "type"), "type"),
+        incident(equal("incidentMessage", "message"), "message"),
+        incident(like("incidentMessageLike", "message"), "message"),
+        nothing("startableBy"),
         TENANTS,
     ),
     sorts={
@@ -168,7 +184,7 @@ async def by_id(call: CamundaCall, given: str, *, bounded: bool = True) -> dict[
 
 async def by_key(call: CamundaCall, key: str, *, bounded: bool = True) -> dict[str, Any]:
     """The latest version; `bounded`: a key that may not see it finds nothing."""
-    row = None if "\0" in key else await _row(call, "key = :key", bounded, key=key)
+    row = await _row(call, "key = :key", bounded, key=key)
     if row is None:
         raise unknown_key(f"{key[:255]} and no tenant-id")
     return row
@@ -203,9 +219,8 @@ async def start_one(call: CamundaCall, definition: Mapping[str, Any]) -> Respons
     if sent.list_of_sent("startInstructions"):
         raise invalid("startInstructions are not known here: an instance begins at its start event")
     with_variables = sent.boolean("withVariablesInReturn")
-    instance_id = await start_instance(
-        call, definition, read_variables(sent.mapping("variables")), sent.name("businessKey")
-    )
+    business_key = sent.name("businessKey") if sent.text("businessKey") else None
+    instance_id = await start_instance(call, definition, read_variables(sent.mapping("variables")), business_key)
     await call.parts.advancer.advance([instance_id])
     instance = await instance_of(call, instance_id)
     assert instance is not None

@@ -30,7 +30,7 @@ from app.camunda.listing import (
     nothing,
     one_of,
 )
-from app.camunda.related import having, unknown
+from app.camunda.related import either, having
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.variable_filters import variables
 from db.errors import AlreadyEnded, NotFound
@@ -44,6 +44,28 @@ def incident(name: str, at: str, kind: Kind = AS_TEXT, *, patterns: bool = False
     return having("camunda_incidents", "instance_id", narrow, at, "resolved_at is null")
 
 
+FILTERS: Final[tuple[Filter, ...]] = (
+    one_of("processInstanceIds", "instance_id", AS_ID),
+    equal("businessKey", "business_key"),
+    like("businessKeyLike", "business_key"),
+    equal("processDefinitionId", "definition_id", AS_DEFINITION),
+    equal("processDefinitionKey", "process_key"),
+    one_of("processDefinitionKeyIn", "process_key"),
+    one_of("processDefinitionKeyNotIn", "process_key", others=True),
+    equal("deploymentId", "deployment_id", AS_ID),
+    flag("active", "not suspended"),
+    flag("suspended", "suspended"),
+    having("camunda_incidents", "instance_id", flag("withIncident", "true"), "node", "resolved_at is null"),
+    incident("incidentId", "incident_id", AS_ID),
+    incident("incidentType", "type"),
+    incident("incidentMessage", "message"),
+    incident("incidentMessageLike", "message", patterns=True),
+    having("instance_tokens", "instance_id", one_of("activityIdIn", "node"), "node"),
+    variables("variables"),
+    nothing("caseInstanceId", "superProcessInstance", "subProcessInstance", "superCaseInstance", "subCaseInstance"),
+    TENANTS,
+)
+
 INSTANCES: Final = Listing(
     view="open_instances",
     key="instance_id",
@@ -51,30 +73,7 @@ INSTANCES: Final = Listing(
         "instance_id", "definition_id", "process_key", "process_version", "business_key", "suspended", "ended_at",
     ),
     hidden=("deployment_id", "topics"),
-    filters=(
-        one_of("processInstanceIds", "instance_id", AS_ID),
-        equal("businessKey", "business_key"),
-        like("businessKeyLike", "business_key"),
-        equal("processDefinitionId", "definition_id", AS_DEFINITION),
-        equal("processDefinitionKey", "process_key"),
-        one_of("processDefinitionKeyIn", "process_key"),
-        one_of("processDefinitionKeyNotIn", "process_key", others=True),
-        equal("deploymentId", "deployment_id", AS_ID),
-        flag("active", "not suspended"),
-        flag("suspended", "suspended"),
-        having("camunda_incidents", "instance_id", flag("withIncident", "true"), "node", "resolved_at is null"),
-        incident("incidentId", "incident_id", AS_ID),
-        incident("incidentType", "type"),
-        incident("incidentMessage", "message"),
-        incident("incidentMessageLike", "message", patterns=True),
-        having("instance_tokens", "instance_id", one_of("activityIdIn", "node"), "node"),
-        variables("variables"),
-        nothing(
-            "caseInstanceId", "superProcessInstance", "subProcessInstance", "superCaseInstance", "subCaseInstance"
-        ),
-        TENANTS,
-        unknown("orQueries"),
-    ),
+    filters=(*FILTERS, either(FILTERS)),
     sorts={
         "instanceId": "instance_id", "definitionKey": "process_key", "definitionId": "definition_id",
         "tenantId": "instance_id", "businessKey": "business_key",

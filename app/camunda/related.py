@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, TableClause, column, literal, select, table, text
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import ColumnElement, TableClause, and_, column, literal, or_, select, table, text
 
 from app.camunda.errors import invalid
 from app.camunda.listing import Filter, equal
-from app.camunda.sent import Sent
+from app.camunda.sent import Sent, demand_few
+
+MOST_OR_QUERIES: Final = 20
 
 
 def having(view_name: str, by: str | tuple[str, str], narrow: Filter, at: str, only: str | None = None) -> Filter:
@@ -45,6 +50,22 @@ def unknown(*names: str) -> Filter:
             if asked.values.get(name):
                 raise invalid(f"{name} is not known here")
         return None
+
+    return narrow
+
+
+def either(filters: Sequence[Filter]) -> Filter:
+    """`orQueries`: of each of them, what fits one of its filters."""
+
+    def narrow(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
+        groups = []
+        queries = asked.list_of_sent("orQueries")
+        demand_few("orQueries", queries, MOST_OR_QUERIES)
+        for sent in queries:
+            conditions = [condition for one in filters if (condition := one(sent, view)) is not None]
+            if conditions:
+                groups.append(or_(*conditions))
+        return and_(*groups) if groups else None
 
     return narrow
 

@@ -28,11 +28,10 @@ from app.camunda.listing import (
     one_of,
     pattern,
 )
-from app.camunda.related import unknown
-from app.camunda.sent import Sent, demand_few
+from app.camunda.related import either, unknown
+from app.camunda.sent import Sent
 from app.camunda.variable_filters import variables
 
-MOST_OR_QUERIES: Final = 20
 AS_ACTIVITY: Final = Kind(AS_ID.type, lambda given: AS_ID.value(definition_uuid(given) or ""))
 """`element:uuid`; the UUID is that of the token."""
 
@@ -86,18 +85,6 @@ def _follow_up_or_none(asked: Sent, view: TableClause) -> ColumnElement[bool] | 
 
 def _holds(names: ColumnElement[Any], name: str) -> ColumnElement[bool]:
     return names.op("?", is_comparison=True)(literal(name))
-
-
-def _any_of(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
-    """`orQueries`: of each of them, what fits one of its filters."""
-    groups = []
-    queries = asked.list_of_sent("orQueries")
-    demand_few("orQueries", queries, MOST_OR_QUERIES)
-    for sent in queries:
-        conditions = [condition for one in FILTERS if (condition := one(sent, view)) is not None]
-        if conditions:
-            groups.append(or_(*conditions))
-    return and_(*groups) if groups else None
 
 
 FILTERS: Final[tuple[Filter, ...]] = (
@@ -175,7 +162,7 @@ USER_TASKS: Final = Listing(
         "suspended", "process_key", "process_version",
     ),
     hidden=("topics", "business_key", "process_name"),
-    filters=(*FILTERS, _any_of),
+    filters=(*FILTERS, either(FILTERS)),
     sorts={
         "instanceId": "instance_id", "dueDate": "due_at", "followUpDate": "follow_up_at", "executionId": "token_id",
         "assignee": "assignee", "created": "created_at", "lastUpdated": "changed_at", "description": "description",

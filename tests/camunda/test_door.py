@@ -48,7 +48,8 @@ async def test_answers_are_json_without_a_charset_and_errors_have_the_three_fiel
     assert (found.headers["content-type"], found.json()) == ("application/json", [{"name": "default"}])
     missing = await camunda.get("/no-such-thing")
     assert (missing.status_code, missing.headers["content-type"]) == (404, "application/json")
-    assert missing.json() == {"type": "NotFoundException", "message": "HTTP 404 Not Found", "code": None}
+    nothing = "HTTP 404 Not Found: there is nothing at GET /no-such-thing"
+    assert missing.json() == {"type": "NotFoundException", "message": nothing, "code": None}
 
 
 async def test_the_engine_may_be_named_in_the_address(camunda: httpx.AsyncClient) -> None:

@@ -135,7 +135,9 @@ async def test_filters_sorts_and_counts(camunda: httpx.AsyncClient) -> None:
         ({"suspended": "true"}, set()), ({"withoutTenantId": "true"}, both), ({"tenantIdIn": "t"}, set()),
         ({"dueDates": "gt_2000-01-01T00:00:00.000+0000"}, {timer["id"]}), ({"jobDefinitionId": "x"}, set()),
         ({"dueDates": "lt_2000-01-01T00:00:00.000+0000"}, set()),
-        ({"executionId": timer["executionId"]}, {timer["id"]}),
+        ({"executionId": timer["executionId"]}, {timer["id"]}), ({"failedActivityId": "x"}, {stuck["id"]}),
+        ({"failedActivityId": "t"}, set()), ({"priorityHigherThanOrEquals": "0"}, both),
+        ({"priorityHigherThanOrEquals": "1"}, set()), ({"priorityLowerThanOrEquals": "-1"}, set()),
     ):  # fmt: skip
         assert {job["id"] for job in await at(camunda, "/job", **query)} == expected, query
         assert await at(camunda, "/job/count", **query) == {"count": len(expected)}, query

@@ -130,7 +130,15 @@ async def test_instances_are_found_by_get_and_post_alike(camunda: httpx.AsyncCli
         assert error(await camunda.get("/process-instance", params=query))[:2] == (400, "InvalidRequestException"), (
             query
         )
-    assert error(await camunda.post("/process-instance", json={"orQueries": [{}]}))[0] == 400
+    for queries, expected in (
+        ([{"businessKey": "B-1", "processDefinitionKey": "q"}], "13"),
+        ([{"businessKey": "B-1", "processDefinitionKey": "q"}, {"suspended": True, "businessKeyLike": "C%"}], "3"),
+        ([{}], "123"),
+    ):
+        answered = await camunda.post("/process-instance", json={"orQueries": queries})
+        assert "".join(named[one] for one in ids(answered.json())) == expected, queries
+    q_alone = {"orQueries": [{"processDefinitionKey": "q"}]}
+    assert (await camunda.post("/history/process-instance/count", json=q_alone)).json() == {"count": 1}
 
 
 async def test_a_suspended_instance_stands_still_and_goes_on(camunda: httpx.AsyncClient) -> None:
@@ -288,6 +296,14 @@ async def test_incidents_are_shown_while_they_are_open(camunda: httpx.AsyncClien
         assert ids(await at(camunda, "/process-instance", **query)) == [started["id"]], query
     assert await at(camunda, "/process-instance", incidentType="x") == []
     assert error(await camunda.get(f"/incident/{NOBODY}"))[:2] == (404, "InvalidRequestException")
+    for query, number in (
+        ({"incidentId": incident["id"]}, 1), ({"incidentType": "failedJob"}, 1), ({"incidentType": "x"}, 0),
+        ({"incidentMessageLike": "%x%"}, 1), ({"incidentMessage": "x"}, 0),
+    ):  # fmt: skip
+        assert await at(camunda, "/process-definition/count", **query) == {"count": number}, query
+    by_hand = await camunda.delete(f"/incident/{incident['id']}")
+    assert error(by_hand) == (400, "RestException", "Cannot resolve an incident of type failedJob")
+    assert error(await camunda.delete(f"/incident/{NOBODY}"))[0] == 404
     await camunda.delete(f"/process-instance/{started['id']}")
     assert await at(camunda, "/incident") == []
 
