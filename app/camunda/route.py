@@ -114,13 +114,21 @@ async def _entered(request: Request, takes_form: bool) -> CamundaCall:
     credential = _credential(request)
     principal = ANYBODY if credential is None else await request.app.state.parts.authenticator.principal(credential)
     request.state.principal = principal
-    for name, value in request.query_params.multi_items():
-        if "\0" in name + value:
-            raise invalid(f"{name}: the character NUL (U+0000)")
+    _refuse_nul(request)
     body: Mapping[str, Any] = {}
     if request.method not in READING and has_body(request.headers):
         body = {} if takes_form else await _read_json(request)
     return CamundaCall(request, credential or Credential("", is_key=True), principal, Sent(body))
+
+
+def _refuse_nul(request: Request) -> None:
+    """In an address, as in a body: the database has no such character, so nothing is called so."""
+    for name, value in request.path_params.items():
+        if "\0" in value:
+            raise invalid(f"{name}: nothing is called by the character NUL (U+0000)", 404)
+    for name, value in request.query_params.multi_items():
+        if "\0" in name + value:
+            raise invalid(f"{name}: the character NUL (U+0000)")
 
 
 def _credential(request: Request) -> Credential | None:

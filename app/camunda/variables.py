@@ -121,7 +121,7 @@ async def modify(call: CamundaCall, place: Place) -> Response:
         variables = read_variables(call.sent.mapping("modifications"))
     except CamundaError as error:
         raise _within(error, f"Cannot modify variables for {place.kind}") from None
-    await change(call, place, variables, [name for name in call.sent.names("deletions") or () if "\x00" not in name])
+    await change(call, place, variables, call.sent.names("deletions") or ())
     return done()
 
 
@@ -141,7 +141,7 @@ async def put_one(call: CamundaCall, place: Place, name: str) -> Response:
 
 async def delete_one(call: CamundaCall, place: Place, name: str) -> Response:
     """One that is not there is not there afterwards, too."""
-    await change(call, place, {}, [name] if "\x00" not in name else [])
+    await change(call, place, {}, [name])
     return done()
 
 
@@ -178,7 +178,7 @@ def _uploaded(parts: Mapping[str, Part]) -> Typed:
 
 
 async def _one(call: CamundaCall, place: Place, name: str) -> Row[Any]:
-    rows = [] if "\x00" in name else await seen(call, place, [name])
+    rows = await seen(call, place, [name])
     if not rows:
         raise _missing(f"{place.kind} variable with name {name[:64]} does not exist")
     return rows[0]

@@ -306,7 +306,7 @@ def test_no_request_is_a_fault_and_no_refusal_changes_anything(asker: Asker, gro
 def _ask_at_places(asker: Asker, method: str, route: APIRoute) -> None:
     foreign = [ids[0] for ids in asker.ids.values() if ids]
     for name in route.param_convertors:
-        for value in some([*PLACES, *foreign], 12, asker.dice):
+        for value in some([*PLACES, *foreign], 9, asker.dice):
             asker.ask(method, asker.place(route, **{name: value}))
 
 
@@ -314,12 +314,12 @@ def _ask_with_filters(asker: Asker, method: str, route: APIRoute, names: list[st
     path = asker.place(route)
     asker.ask(method, path)
     for name in ("firstResult", "maxResults", "sortBy", "sortOrder", "deserializeValues", "deserializeValue", "type"):
-        for value in some(TEXTS, 3, asker.dice):
+        for value in some(TEXTS, 2, asker.dice):
             asker.ask(method, path, params={name: value})
     if not route.endpoint.__name__.startswith(("list", "count")):
         return
     for name in names:
-        for value in some(TEXTS, 4, asker.dice):
+        for value in some(TEXTS, 3, asker.dice):
             asker.ask(method, path, params={name: value}, named=_aliases(name))
     for listing in listings(route.endpoint.__module__):
         for by in listing.sorts:
@@ -329,19 +329,19 @@ def _ask_with_filters(asker: Asker, method: str, route: APIRoute, names: list[st
 
 
 def _ask_with_bodies(asker: Asker, method: str, route: APIRoute, names: list[str]) -> None:
-    for raw in some(RAW, 8, asker.dice):
+    for raw in some(RAW, 5, asker.dice):
         asker.ask(method, asker.place(route), content=raw, headers={"Content-Type": "application/json"})
-    for head in HEADS:
+    for head in some(HEADS, 4, asker.dice):
         asker.ask(method, asker.place(route), content=b'{"a":1}', headers=_latin(head))
     specimen = specimen_of(route, asker.ids)
     asker.ask(method, asker.place(route), json=specimen)
     for place in leaves(specimen):
-        for thing in some(THINGS, 3, asker.dice):
+        for thing in some(THINGS, 2, asker.dice):
             named = place[0] if place and len(place) == 1 else ""
             asker.ask(method, asker.place(route), json=changed(specimen, place, thing), named=_aliases(named))
     if route.endpoint.__name__.startswith(("list", "count")):
         for name in names:
-            for thing in some(THINGS, 3, asker.dice):
+            for thing in some(THINGS, 2, asker.dice):
                 asker.ask(method, asker.place(route), json={name: thing}, named=_aliases(name))
 
 
