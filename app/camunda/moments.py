@@ -9,7 +9,7 @@ from app.camunda.errors import invalid
 
 _SPELLING = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?\s*"
-    r"(Z|z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?"
+    r"(?:Z|z|(?:UTC|GMT)?([+-]\d{1,2}(?::?\d{2})?)?)"
 )
 
 
@@ -21,7 +21,8 @@ def shown(moment: datetime | None) -> str | None:
 
 
 def read_moment(text: str, name: str) -> datetime:
-    """ISO 8601 with or without fraction, zone and time; no zone is UTC. A fraction is one of a second. In UTC."""
+    """ISO 8601 with or without fraction, zone and time; no zone is UTC, `UTC+02:00` is `+02:00`.
+    A fraction is one of a second. In UTC."""
     found = _SPELLING.fullmatch(text.strip())
     if found is None:
         raise invalid(f"{name} must be a date such as 2024-01-02T03:04:05.678+0000")
@@ -36,7 +37,8 @@ def read_moment(text: str, name: str) -> datetime:
 
 
 def _offset(zone: str | None) -> str:
-    if zone is None or zone[0] not in "+-":
+    if zone is None:
         return "+00:00"
     digits = zone[1:].replace(":", "")
-    return f"{zone[0]}{digits[:2]}:{digits[2:] or '00'}"
+    hours, minutes = (digits[:-2], digits[-2:]) if len(digits) > 2 else (digits, "00")
+    return f"{zone[0]}{hours:0>2}:{minutes}"

@@ -12,6 +12,8 @@ from tests.camunda_clients.conftest import KINDS, Employ, Engine, Kind
 from tests.camunda_clients.models import one_task, only_task
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
+ONE_AT_A_TIME = {"maxTasks": 1, "maxParallelExecutions": 1}
+"""Else the client for JavaScript fetches its own task once more as soon as the lock has run out."""
 NUMBERS = {"a": {"value": 1}, "b": {"value": 1}}
 
 
@@ -63,7 +65,7 @@ def test_two_workers_share_one_topic_and_do_each_task_once(engine: Engine, emplo
 def test_the_task_of_a_killed_worker_is_done_by_another(kind: Kind, engine: Engine, employ: Employ) -> None:
     engine.deploy(one_task("hold"))
     instance = engine.start()
-    options = {"lockDuration": 1000}
+    options = {"lockDuration": 1000, **ONE_AT_A_TIME}
     first = employ(kind, "hold", name="first", options=options)
     [held] = first.wait_for("holding")
     first.kill()
@@ -82,7 +84,7 @@ def test_the_task_of_a_killed_worker_is_done_by_another(kind: Kind, engine: Engi
 def test_a_worker_that_wakes_up_too_late_is_refused(kind: Kind, engine: Engine, employ: Employ) -> None:
     engine.deploy(one_task("hold"))
     instance = engine.start()
-    first = employ(kind, "hold", name="first", options={"lockDuration": 1000})
+    first = employ(kind, "hold", name="first", options={"lockDuration": 1000, **ONE_AT_A_TIME})
     first.wait_for("holding")
     first.process.freeze()
     second = employ(kind, "hold", name="second")

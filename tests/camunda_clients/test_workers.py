@@ -84,7 +84,7 @@ def test_a_business_error_that_no_model_catches_ends_its_path(kind: Kind, engine
 def test_a_lock_is_extended_as_long_as_the_work_takes(engine: Engine, employ: Employ) -> None:
     engine.deploy(one_task("extend"))
     instance = engine.start()
-    busy = employ("javascript", "extend", name="busy", subscriptions={"extend": {"lockDuration": 1500}})
+    busy = employ("javascript", "extend", name="busy", subscriptions={"extend": {"lockDuration": 4000}})
     busy.wait_for("holding")
     idle = employ("javascript", "extend", name="idle", options={"asyncResponseTimeout": 500})
     engine.wait_until_at(instance, "look")

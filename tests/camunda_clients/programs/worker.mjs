@@ -70,8 +70,8 @@ const deeds = {
 
   async extend(task, taskService) {
     tell("holding", { task: task.id });
-    for (let i = 0; i < 12; i++) {
-      await taskService.extendLock(task, 1500);
+    for (let i = 0; i < 18; i++) {
+      await taskService.extendLock(task, 4000);
       await pause(250);
     }
     await taskService.complete(task, new Variables().set("done_by", WORKER));
