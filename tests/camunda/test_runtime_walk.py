@@ -342,3 +342,97 @@ async def test_of_two_that_do_the_same_at_once_one_is_heard(camunda: httpx.Async
     answers = await asyncio.gather(*(camunda.delete(f"/process-instance/{started['id']}") for _ in range(3)))
     assert {answered.status_code for answered in answers} <= {204, 404}
     assert 204 in {answered.status_code for answered in answers}
+
+
+async def test_of_a_message_a_timer_and_a_person_at_once_one_is_heard(camunda: httpx.AsyncClient) -> None:
+    events = (
+        f'<boundaryEvent id="bm" attachedToRef="u">{MESSAGE}</boundaryEvent>'
+        f'<boundaryEvent id="bt" attachedToRef="u">{TIMER}</boundaryEvent>'
+    )
+    ways = flow("s", "u", "e") + flow("bm", "m") + flow("bt", "t")
+    people = '<userTask id="u"/><userTask id="m"/><userTask id="t"/>'
+    await deploy(camunda, model(BEGIN + people + events + END + ways, ROOTS))
+    for _ in range(4):
+        started = await start(camunda)
+        (person,) = await at(camunda, "/task", taskDefinitionKey="u")
+        (job,) = await at(camunda, "/job")
+        answers = await asyncio.gather(
+            camunda.post("/message", json={"messageName": "m"}), camunda.post(f"/job/{job['id']}/execute"),
+            camunda.post(f"/task/{person['id']}/complete"),
+        )  # fmt: skip
+        heard = [answered.status_code == 204 for answered in answers]
+        assert sum(heard) == 1, [answered.text for answered in answers]
+        assert [answered.status_code for answered in answers if answered.status_code != 204] == (
+            [404, 404] if heard[0] else [400, 404]
+        )
+        here = [] if heard[2] else ["m"] if heard[0] else ["t"]
+        assert (await tree(camunda, started) if here else []) == here
+        await camunda.delete(f"/process-instance/{started['id']}")
+
+
+async def test_a_cycle_fires_before_its_time_and_goes_on(camunda: httpx.AsyncClient) -> None:
+    cycle = "<timerEventDefinition><timeCycle>R3/PT1H</timeCycle></timerEventDefinition>"
+    late = f'<boundaryEvent id="b" attachedToRef="a" cancelActivity="false">{cycle}</boundaryEvent><userTask id="u"/>'
+    await deploy(camunda, model(BEGIN + task("a") + late + END + flow("s", "a", "e") + flow("b", "u")))
+    started = await start(camunda)
+    for rounds in (1, 2, 3):
+        (job,) = await at(camunda, "/job", processInstanceId=started["id"])
+        assert (await camunda.post(f"/job/{job['id']}/execute")).status_code == 204
+        assert await at(camunda, "/task/count", processInstanceId=started["id"]) == {"count": rounds}
+    assert await at(camunda, "/job", processInstanceId=started["id"]) == []
+    assert await tree(camunda, started) == ["a", "u", "u", "u"]
+
+
+async def test_nothing_is_left_of_instances_whose_deployment_went_with_them(camunda: httpx.AsyncClient) -> None:
+    body = BEGIN + task("a") + '<userTask id="u"/>' + END + flow("s", "a", "u", "e")
+    definition = await deploy(camunda, model(body))
+    begun = await start(camunda, variables={"x": {"value": 1}})
+    await done(camunda, await fetch(camunda), "failure", errorMessage="x", retries=0)
+    other = await start(camunda)
+    await done(camunda, await fetch(camunda))
+    for one in (begun, other):
+        assert len(await at(camunda, "/history/activity-instance", processInstanceId=one["id"])) > 0
+    gone = await camunda.delete(f"/deployment/{definition['deploymentId']}", params={"cascade": "true"})
+    assert gone.status_code == 204
+    for path in (
+        "/history/process-instance", "/history/activity-instance", "/history/variable-instance", "/history/incident",
+        "/history/task", "/process-instance", "/variable-instance", "/incident", "/task", "/external-task", "/job",
+        "/process-definition", "/deployment", "/execution", "/event-subscription",
+    ):  # fmt: skip
+        assert await at(camunda, path) == [], path
+
+
+async def test_long_names_have_ids_that_are_uuids_alone(camunda: httpx.AsyncClient) -> None:
+    key, node = "k" * 40, "n" * 40
+    body = BEGIN + f'<serviceTask id="{node}" camunda:type="external" camunda:topic="a"/>' + flow("s", node)
+    definition = await deploy(camunda, model(body, process=f'id="{key}" isExecutable="true"'))
+    assert len(definition["id"]) == 36
+    begun = await camunda.post(f"/process-definition/{definition['id']}/start", json={"skipCustomListeners": True})
+    assert begun.json()["definitionId"] == definition["id"]
+    taken = await fetch(camunda, processDefinitionId=definition["id"])
+    assert (taken["processDefinitionId"], taken["activityInstanceId"]) == (definition["id"], taken["executionId"])
+    found = await at(camunda, "/history/activity-instance", activityInstanceId=taken["activityInstanceId"])
+    assert [visit["activityId"] for visit in found] == [node]
+    assert await tree(camunda, begun.json()) == [node]
+
+
+async def test_variables_of_a_message_go_to_what_it_reaches(camunda: httpx.AsyncClient) -> None:
+    inside = (
+        '<subProcess id="sub"><extensionElements><camunda:inputOutput><camunda:inputParameter name="own">1'
+        "</camunda:inputParameter></camunda:inputOutput></extensionElements>"
+        f'<startEvent id="is"/><intermediateCatchEvent id="c">{MESSAGE}</intermediateCatchEvent><userTask id="u"/>'
+        + flow("is", "c", "u")
+        + "</subProcess>"
+    )
+    await deploy(camunda, model(BEGIN + inside + flow("s", "sub"), ROOTS))
+    begun = await start(camunda, variables={"x": {"value": 1}})
+    body = {
+        "messageName": "m", "processVariables": {"x": {"value": 2}, "own": {"value": 3}},
+        "processVariablesToTriggeredScope": {"near": {"value": 4}},
+    }  # fmt: skip
+    assert (await camunda.post("/message", json=body)).status_code == 204
+    (sub,) = await at(camunda, "/execution", activityId="sub")
+    # Each is set where it is already, looking outwards; what is for the scope that was reached goes with it.
+    for execution, expected in ((begun["id"], {"x": 2}), (sub["id"], {"own": 3})):
+        local = await at(camunda, f"/execution/{execution}/localVariables")
+        assert {name: one["value"] for name, one in local.items()} == expected
