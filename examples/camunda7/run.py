@@ -1,6 +1,7 @@
 """Deploys a model of Camunda 7, starts orders, and lets two workers of Camunda 7 do them: all over /engine-rest."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -119,4 +120,5 @@ def until(condition: Callable[[], object], seconds: float = 90) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is stopped on the way out
     sys.exit(main())

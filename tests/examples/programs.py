@@ -1,23 +1,28 @@
 """The examples as the tests reach them: their files, and their command."""
 
 import importlib
-import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from app.dev.processes import Process
 from tests.house.tree import ROOT
 
 EXAMPLES = ROOT / "examples"
 
 
 def run(name: str) -> str:
-    """What `make example NAME=…` prints; it must end well."""
-    command = [sys.executable, str(EXAMPLES / name / "run.py")]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    return answer.stdout
+    """What `make example NAME=…` prints; it must end well. Nothing that it started is left, however it ended."""
+    with tempfile.TemporaryDirectory() as folder:
+        said, log = Path(folder, "said"), Path(folder, "log")
+        command = ["/bin/sh", "-c", 'exec "$0" "$1" >"$2"', sys.executable, EXAMPLES / name / "run.py", said]
+        with Process(command, log, name=name) as example:
+            code = example.wait(170)
+        assert code == 0, said.read_text() + example.output()
+        return said.read_text()
 
 
 def module(name: str, file: str, patch: pytest.MonkeyPatch) -> ModuleType:

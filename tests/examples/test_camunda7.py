@@ -1,8 +1,15 @@
 """Workers and a model of Camunda 7, as they are, on this server."""
 
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
 import pytest
 import yaml
 
+from app.dev.processes import Process
 from tests.examples import programs
 
 NAME = "camunda7"
@@ -28,6 +35,21 @@ def test_its_command_tells_of_four_orders(monkeypatch: pytest.MonkeyPatch) -> No
         "A-4 (unicorn): COMPLETED at 'refused'",
         "  because no unicorn in stock",
     ]
+
+
+def test_its_command_leaves_nothing_when_it_is_stopped(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with Process([sys.executable, FOLDER / "run.py"], log, env=os.environ | {"TMPDIR": str(tmp_path)}) as example:
+        example.wait_for(lambda: "deployed" in example.output() or not example.is_running, 90)
+        if not example.is_running:
+            assert "needs Node" in example.output()
+            pytest.skip("no Node")
+        started = psutil.Process(example.pid).children(recursive=True)
+        assert started
+        example.send(signal.SIGTERM)
+        example.wait(60)
+        assert [child for child in started if child.is_running()] == []
+        assert list(tmp_path.glob("celeriac-orders-*")) == []
 
 
 def test_what_its_page_shows_is_what_it_tells() -> None:
