@@ -7,7 +7,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from app.api.problems import ProblemBody
+from app.api.problems import ProblemBody, documented
 
 _SCHEMES: Final = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key (clrc_…) or a JWT"},
@@ -48,5 +48,8 @@ def _complete(path: str, operation: dict[str, Any]) -> None:
     invalid = responses.get("422", {}).get("content", {}).get("application/json")
     if invalid is not None and "HTTPValidationError" in str(invalid):
         del responses["422"]["content"]["application/json"]
+    if any(one["in"] == "query" for one in operation.get("parameters", ())):
+        # Of the server, before any route is known.
+        responses |= {str(status): answer for status, answer in documented(414).items()}
     if "401" in responses:
         operation["security"] = [{"bearer": []}, {"apiKey": []}]

@@ -450,8 +450,9 @@ def instance(celeriac: Celeriac, tmp_path: Path) -> str:
         ),
         (
             "event_timers_fire",
-            "insert into celeriac.event_wait (instance_id, id, token, fired, opened_at, due_at, kind, node, timing)"
-            " select id, 9, 1, 0, started_at, celeriac.now() - interval '1 h', 'timer', 'a', 'PT1H'"
+            "insert into celeriac.event_wait"
+            " (instance_id, id, uid, token, fired, opened_at, due_at, kind, node, timing)"
+            " select id, 9, celeriac.uuid_v7(), 1, 0, started_at, celeriac.now() - interval '1 h', 'timer', 'a', 'PT1H'"
             " from celeriac.instance",
         ),
     ],
@@ -466,6 +467,7 @@ def test_instances_that_cannot_move_are_found(celeriac: Celeriac, conn: Connecti
 def test_a_suspended_instance_may_stand_still_and_an_incident_of_one_is_told_by_its_process(
     celeriac: Celeriac, conn: Connection, instance: str
 ) -> None:
+    held = fetch(conn, "a")
     celeriac("instances", "suspend", instance)
     conn.execute(
         text(
@@ -474,6 +476,6 @@ def test_a_suspended_instance_may_stand_still_and_an_incident_of_one_is_told_by_
         )
     )
     assert "instances_move" not in findings(celeriac)
-    fail_for_good(conn, "a")
+    call.one(conn, "fail_task", task_id=held.task_id, worker_id="w1", error="no such address", retries=0)
     celeriac("instances", "resume", instance)
     assert findings(celeriac)["incidents_are_resolved"]["where"] == "process p"

@@ -33,6 +33,8 @@ def test_it_is_ready_again_to_be_undone_with_full_budgets(clerk: Clerk, ledger: 
         "payload_bytes": 8, "retries": 3, "expirations": 0, "task_type": "mail", "state": "READY", "attempts": 2,
         "fencing_token": task.fencing_token, "leased_at": None, "lease_expires_at": None, "reap_at": None,
         "lease_owner": None, "lease_principal": None, "resumed": True, "undoing": True, "concurrency_key": None,
+        "last_owner": None, "last_principal": None, "last_until": None, "held_until": None, "on_loss": None,
+        "retries_told": None,
     }  # fmt: skip
     assert clerk.task(task.task_id)["state"] == "OPEN"
     assert clerk.query("select cause, error, began_at, ended_at from celeriac.sagas") == [
