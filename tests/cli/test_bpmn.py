@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -88,8 +90,10 @@ def test_a_folder_gives_a_report_of_what_would_move(check: Check, folder: Path) 
         "2 of 6 cannot be deployed:",
         "2 × call activities are not there yet",
         "",
-        "Topics that workers must serve, and how many of the models that can be deployed have them:",
+        "Topics of external tasks, and how many of the models that can be deployed have them:",
         "2 × do-a",
+        "",
+        "Java code and decisions that --delegates topics makes topics of; workers for them are to be written:",
         "1 × org.acme.Charge",
         "1 × x",
     ]
@@ -121,16 +125,16 @@ def test_a_folder_of_good_models_is_a_success(check: Check, tmp_path: Path) -> N
 
 
 def test_json_has_all_findings_and_the_fewest_options(check: Check, folder: Path) -> None:
-    import json
-
     code, out, _ = check(folder, "--json")
     told = json.loads(out)
     by_file = {one["file"]: one for one in told["files"]}
     assert (code, told["deployable"], len(by_file)) == (1, 1, 6)
     assert by_file["good.bpmn"] == {
         "file": "good.bpmn", "deployable": True, "processes": ["p"], "findings": [],
-        "options": {"delegates": "error", "unrunnable": "error"}, "topics": ["do-a"],
+        "options": {"delegates": "error", "unrunnable": "error"}, "topics": ["do-a"], "made_topics": [], "stated": True,
     }  # fmt: skip
+    assert (by_file["java.bpmn"]["topics"], by_file["java.bpmn"]["made_topics"]) == (["org.acme.Charge"],) * 2
+    assert told["beside"] == {}
     assert by_file["java.bpmn"]["options"] == {"delegates": "topics", "unrunnable": "error"}
     assert by_file["later.bpmn"]["options"] is None
     assert by_file["later.bpmn"]["findings"] == [
@@ -145,6 +149,55 @@ def test_what_is_not_there_or_no_model_is_told(check: Check, tmp_path: Path) -> 
     assert check(tmp_path, "--delegates", "magic")[0] == 2
     (tmp_path / "text.bpmn").write_bytes(b"not xml")
     assert check(tmp_path / "text.bpmn")[1].startswith(f"{tmp_path}/text.bpmn:1: error: this is no XML")
+
+
+def test_models_that_camundas_deployment_leaves_out_are_counted(check: Check, tmp_path: Path) -> None:
+    (tmp_path / "said.bpmn").write_bytes(GOOD)
+    (tmp_path / "silent.bpmn").write_bytes(GOOD.replace(b' isExecutable="true"', b""))
+    code, out, _ = check(tmp_path)
+    assert code == 0
+    assert (
+        '    1 of these without isExecutable="true": left out at /engine-rest, not by celeriac deploy'
+        in out.splitlines()
+    )
+    assert '"stated":false' in check(tmp_path, "--json")[1]
+
+
+def test_what_else_lies_in_the_folder_is_counted(check: Check, tmp_path: Path) -> None:
+    (tmp_path / "one.bpmn").write_bytes(GOOD)
+    for name in ("a.dmn", "B.DMN", "c.form", "d.txt"):
+        (tmp_path / name).touch()
+    assert check(tmp_path)[1].splitlines()[-1] == "Beside the models, and not read: 2 × *.dmn, 1 × *.form"
+    assert '"beside":{".dmn":2,".form":1}' in check(tmp_path, "--json")[1]
+
+
+def test_a_file_that_cannot_be_read_does_not_hide_the_others(check: Check, tmp_path: Path) -> None:
+    (tmp_path / "gone.bpmn").symlink_to("nowhere")
+    (tmp_path / "good.bpmn").write_bytes(GOOD)
+    (tmp_path / "around").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "pipe.bpmn")
+    code, out, _ = check(tmp_path)
+    assert (code, out.splitlines()[:2]) == (
+        1,
+        ["no   gone.bpmn  line 1: the file cannot be read: No such file or directory", "yes  good.bpmn"],
+    )
+    assert "    1 of 2 can be deployed as they are" in out
+
+
+def test_names_of_files_are_printed_on_one_line_whatever_bytes_they_have(check: Check, tmp_path: Path) -> None:
+    (tmp_path / "new\nline.bpmn").write_bytes(GOOD)
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/n\xffme.bpmn")).write_bytes(GOOD)
+    assert check(tmp_path)[1].splitlines()[:2] == ["yes  new \u21b5 line.bpmn", "yes  n\ufffdme.bpmn"]
+    assert [one["file"] for one in json.loads(check(tmp_path, "--json")[1])["files"]] == [
+        "new\nline.bpmn",
+        "n\ufffdme.bpmn",
+    ]
+
+
+def test_a_huge_file_is_not_read_to_its_end(check: Check, tmp_path: Path) -> None:
+    with (tmp_path / "huge.bpmn").open("wb") as huge:
+        huge.truncate(1 << 40)
+    assert "the file has more than 4194304 bytes" in check(tmp_path)[1]
 
 
 def test_control_characters_of_a_model_do_not_reach_the_terminal(check: Check, tmp_path: Path) -> None:
