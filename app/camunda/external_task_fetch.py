@@ -17,7 +17,7 @@ from app.api.door import Call
 from app.api.fields import LONGEST_DELAY_MS, MOST_TASKS
 from app.api.hub import Place
 from app.camunda.errors import ENGINE, CamundaError, invalid
-from app.camunda.external_task_rows import ROWS, properties_of, shown_locked
+from app.camunda.external_task_rows import DESCRIBE, properties_of, shown_locked
 from app.camunda.identifiers import definition_uuid
 from app.camunda.listing import pattern
 from app.camunda.sent import Sent, demand_few
@@ -103,7 +103,8 @@ class CamundaWanted:
 
     async def _described(self, call: Call, connection: AsyncConnection, leased: Sequence[Row[Any]]) -> list[Locked]:
         """In the order in which they were taken."""
-        rows = {row.id: row for row in await connection.execute(ROWS, {"ids": [one.task_id for one in leased]})}
+        ids = [one.task_id for one in leased]
+        rows = {row.id: row for row in await authority.arows(connection, DESCRIBE, task_ids=ids)}
         variables = await self._variables(connection, leased)
         properties = await self._properties(connection, list(rows.values()))
         return [

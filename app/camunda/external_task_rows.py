@@ -15,19 +15,9 @@ from app.camunda.errors import CamundaError, refused
 from app.camunda.identifiers import activity_instance_id, definition_id
 from app.settings import Settings
 
+DESCRIBE: Final = "describe_external_tasks"
 LONGEST_MESSAGE: Final = 666
 """Characters of an error message that Camunda 7 keeps."""
-
-# What went wrong last is in the timeline. It is looked up only for tasks that may have failed before.
-ROWS: Final = text(f"""
-    select e.*, left(f.error, {LONGEST_MESSAGE}) as error_message, f.details as error_details
-      from celeriac.external_tasks e
-      left join lateral (select h.detail ->> 'error' as error, h.detail ->> 'details' as details
-                           from celeriac.task_timeline h
-                          where h.task_id = e.id and h.kind = 'failed' order by h.at desc limit 1) f
-        on e.attempt > 1 or e.retries_told or (e.attempt > 0 and e.state <> 'LOCKED')
-     where e.id = any(:ids)
-""").bindparams(bindparam("ids", type_=ARRAY(Uuid)))  # noqa: S608 - a number of ours
 
 _PROPERTIES: Final = text("""
     select d.definition_id, n ->> 'id' as node, n -> 'work' -> 'properties' as properties
@@ -41,7 +31,7 @@ async def rows_of(database: Database, ids: Sequence[UUID]) -> list[Row[Any]]:
     """Those of these tasks that there are, in this order."""
     if not ids:
         return []
-    rows = {row.id: row for row in await database.view(ROWS, ids=list(ids))}
+    rows = {row.id: row for row in await database.rows(DESCRIBE, task_ids=list(ids))}
     return [rows[one] for one in ids if one in rows]
 
 
@@ -51,7 +41,7 @@ def missing(task_id: str) -> CamundaError:
 
 
 def shown(row: Row[Any], settings: Settings) -> dict[str, Any]:
-    """A row of ROWS as lists have it. What a task that belongs to no process cannot say is null."""
+    """A row of DESCRIBE as lists have it. What a task that belongs to no process cannot say is null."""
     definition = row.process_key and definition_id(row.process_key, row.process_version, row.definition_id)
     return {
         "activityId": row.node,
@@ -78,7 +68,7 @@ def shown(row: Row[Any], settings: Settings) -> dict[str, Any]:
 def shown_locked(
     row: Row[Any], settings: Settings, variables: Mapping[str, Any], properties: Mapping[str, str]
 ) -> dict[str, Any]:
-    """A row of ROWS as the worker gets it that has just taken it."""
+    """A row of DESCRIBE as the worker gets it that has just taken it."""
     return shown(row, settings) | {
         "errorDetails": row.error_details,
         "suspended": False,

@@ -39,7 +39,7 @@ MOVES_INSTANCES = {
 CAMUNDA_TASKS = {
     "fetch_external_tasks", "complete_external_task", "fail_external_task", "throw_external_task", "lock_external_task",
     "extend_external_task", "unlock_external_task", "set_external_task_retries", "set_external_task_priority",
-    "free_external_tasks",
+    "free_external_tasks", "describe_external_tasks",
 }  # fmt: skip
 
 
