@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter
@@ -21,29 +22,50 @@ from db.errors import NotFound
 router = APIRouter(prefix="/engine-rest/process-definition", route_class=CamundaRoute)
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a request wants of definitions; `instances`: also of those that run."""
+
+    suspended: bool
+    instances: bool
+
+
 @router.put("/suspended")
 async def suspend(call: CamundaCall) -> Response:
     """By processDefinitionId, or every version by processDefinitionKey."""
     demand(call.principal, "manage")
+    wanted = await _wanted(call)
     given, key = call.sent.text("processDefinitionId"), call.sent.text("processDefinitionKey")
     if (given is None) == (key is None):
         what = "Either processDefinitionId or processDefinitionKey should be set to update the suspension state."
         raise invalid(what)
-    rows = await _versions(call, key) if given is None else [await by_id(call, given)]
-    return await _suspend(call, rows)
+    return await _suspend(call, await _versions(call, key) if given is None else [await by_id(call, given)], wanted)
 
 
 @router.put("/key/{key}/suspended")
 async def suspend_by_key(call: CamundaCall, key: str) -> Response:
     """Every version."""
     demand(call.principal, "manage")
-    return await _suspend(call, await _versions(call, key))
+    wanted = await _wanted(call)
+    return await _suspend(call, await _versions(call, key), wanted)
 
 
 @router.put("/{given}/suspended")
 async def suspend_by_id(call: CamundaCall, given: str) -> Response:
     demand(call.principal, "manage")
-    return await _suspend(call, [await by_id(call, given)])
+    wanted = await _wanted(call)
+    return await _suspend(call, [await by_id(call, given)], wanted)
+
+
+async def _wanted(call: CamundaCall) -> Wanted:
+    sent = call.sent
+    wanted, at = (
+        Wanted(sent.boolean("suspended"), sent.boolean("includeProcessInstances")),
+        sent.moment("executionDate"),
+    )
+    if at is not None and at > (await call.parts.database.one("now"))[0]:
+        raise invalid("executionDate: it is done now or not at all")
+    return wanted
 
 
 async def _versions(call: CamundaCall, key: str | None) -> Sequence[Mapping[str, Any]]:
@@ -57,18 +79,14 @@ async def _versions(call: CamundaCall, key: str | None) -> Sequence[Mapping[str,
     return [dict(row._mapping) for row in rows]
 
 
-async def _suspend(call: CamundaCall, definitions: Sequence[Mapping[str, Any]]) -> Response:
-    suspended = call.sent.boolean("suspended")
-    at = call.sent.moment("executionDate")
-    if at is not None and at > (await call.parts.database.one("now"))[0]:
-        raise invalid("executionDate: it is done now or not at all")
+async def _suspend(call: CamundaCall, definitions: Sequence[Mapping[str, Any]], wanted: Wanted) -> Response:
     for row in definitions:
         try:
-            told = {"definition_id": row["definition_id"], "suspended": suspended, "principal": call.principal.name}
-            await call.parts.database.one("suspend_definition", **told)
+            told = {"definition_id": row["definition_id"], "suspended": wanted.suspended}
+            await call.parts.database.one("suspend_definition", **told, principal=call.principal.name)
         except NotFound:
             raise unknown_key(row["key"]) from None
-        if call.sent.boolean("includeProcessInstances"):
+        if wanted.instances:
             named = definition_id(row["key"], row["version"], row["definition_id"])
-            await suspend_all(call, await of_process(call, processDefinitionId=named), suspended)
+            await suspend_all(call, await of_process(call, processDefinitionId=named), wanted.suspended)
     return done()

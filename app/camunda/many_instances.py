@@ -29,6 +29,7 @@ router = APIRouter(prefix="/engine-rest", route_class=CamundaRoute)
 
 MOST_CHANGED: Final = 10_000
 """Instances of one call: it is one transaction."""
+HISTORY: Final = "historicProcessInstanceQuery"
 OF_PROCESS: Final = ("processDefinitionId", "processDefinitionKey")
 
 
@@ -50,8 +51,8 @@ async def suspend_async(call: CamundaCall) -> Response:
 async def delete(call: CamundaCall) -> Response:
     """Stop instances and their open tasks; nothing that they have done is undone."""
     demand(call.principal, "manage")
-    ids = await _named(call, process_instances.INSTANCES, "processInstanceIds", "processInstanceQuery")
     reason = call.sent.text("deleteReason")
+    ids = await _named(call, process_instances.INSTANCES, "processInstanceIds", "processInstanceQuery")
     try:
         async with call.parts.database.transaction() as connection:
             for one in ids:
@@ -66,9 +67,7 @@ async def delete(call: CamundaCall) -> Response:
 async def forget(call: CamundaCall) -> Response:
     """Forget ended instances: all that are named, or none."""
     demand(call.principal, "manage")
-    ids = await _named(
-        call, instance_history.INSTANCES, "historicProcessInstanceIds", "historicProcessInstanceQuery"
-    )  # fmt: skip
+    ids = await _named(call, instance_history.INSTANCES, "historicProcessInstanceIds", HISTORY)
     await _forget(call, ids)
     return answer(await finished_batch(call, "historic-instance-deletion", len(ids)))
 
@@ -105,12 +104,13 @@ async def of_process(call: CamundaCall, **asked: str) -> list[UUID]:
 
 async def _suspend(call: CamundaCall) -> int:
     sent = call.sent
+    suspended = sent.boolean("suspended")
     by_process = {name: text for name in OF_PROCESS if (text := sent.text(name)) is not None}
     if by_process:
         ids = await of_process(call, **by_process)
     else:
         ids = await _named(call, process_instances.INSTANCES, "processInstanceIds", "processInstanceQuery")
-    await suspend_all(call, ids, sent.boolean("suspended"))
+    await suspend_all(call, ids, suspended)
     return len(ids)
 
 
@@ -122,9 +122,12 @@ async def _named(call: CamundaCall, listing: Listing, names: str, query: str) ->
     if len(ids) < len(given):
         missing = next(one for one in given if one.lower() not in map(str, ids))
         raise invalid(f"Cannot find process instance with id {missing[:64]}", 404)
-    for name, of in ((query, listing), ("historicProcessInstanceQuery", instance_history.INSTANCES)):
-        if name in sent:
-            ids += await _found(call, of, sent.sent(name))
+    if query in sent:
+        ids += await _found(call, listing, sent.sent(query))
+    if HISTORY in sent and query != HISTORY:
+        past = _few(await _found(call, instance_history.INSTANCES, sent.sent(HISTORY)))
+        # Those that have ended are not meant.
+        ids += await _found(call, listing, Sent({"processInstanceIds": [str(one) for one in past]})) if past else []
     ids = _few(list(dict.fromkeys(ids)))
     if not ids:
         raise invalid(f"{names} is empty")

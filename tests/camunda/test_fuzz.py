@@ -40,7 +40,8 @@ PRESCRIBED = (
 ABOUT_WHAT_IS_THERE = (
     "Cannot correlate message", "is no timer of", "has not subscribed", "waits, and has no retries", "It is locked by",
     "Cannot instantiate", "Cannot signal execution", "the body must be a JSON object", "is suspended",
-    "already claimed by", "Cannot set query sortBy",
+    "already claimed by", "Cannot set query sortBy", "Ids is empty", "should be set to update the suspension state",
+    "Cannot resolve an incident", "is still running",
 )  # fmt: skip
 """Refusals of what is well asked."""
 STUCK = "there is no variable missing"
@@ -133,6 +134,17 @@ def specimens(ids: Mapping[str, list[str]]) -> dict[str, Any]:
         "set_priority": {"priority": 1},
         "start": {"variables": typed, "businessKey": "k", "withVariablesInReturn": True, "startInstructions": []},
         "suspend": {"suspended": False},
+        "app.camunda.many_instances.suspend": {
+            "suspended": False, "processInstanceIds": ids["instance"][:1],
+            "processInstanceQuery": {"businessKey": "b1"}, "historicProcessInstanceQuery": {"unfinished": True},
+        },
+        "app.camunda.many_instances.delete": {"processInstanceIds": ids["instance"][-1:], "deleteReason": "r"},
+        "app.camunda.many_instances.forget": {"historicProcessInstanceQuery": {"finished": True}},
+        "app.camunda.definition_suspension.suspend": {
+            "suspended": False, "processDefinitionKey": "p", "includeProcessInstances": True,
+            "executionDate": "2024-01-01T00:00:00.000+0000",
+        },
+        "trigger": {"variables": typed},
         "correlate": {
             "messageName": "message", "businessKey": "b0", "processVariables": typed, "processVariablesLocal": typed,
             "correlationKeys": {"long": {"value": 2**63 - 1}}, "localCorrelationKeys": {}, "all": False,
@@ -154,7 +166,14 @@ def specimens(ids: Mapping[str, list[str]]) -> dict[str, Any]:
 
 def specimen_of(route: APIRoute, ids: Mapping[str, list[str]]) -> Any:
     known, name = specimens(ids), route.endpoint.__name__
-    same = {"set_retries_async": "set_retries", "start_by_key": "start", "submit_form": "complete"}
+    same = {
+        "set_retries_async": "set_retries",
+        "start_by_key": "start",
+        "submit_form": "complete",
+        "suspend_async": "suspend",
+        "submit": "start",
+        "submit_by_key": "start",
+    }
     return known.get(f"{route.endpoint.__module__}.{name}", known.get(same.get(name, name), {}))
 
 
