@@ -19,6 +19,7 @@ from app.bpmn.options import Options
 from app.bpmn.problems import Finding
 from app.camunda.answers import answer, done
 from app.camunda.errors import ENGINE, CamundaError, invalid, refused
+from app.camunda.file_answers import saved_as
 from app.camunda.links import links
 from app.camunda.listing import AS_ID, TENANTS, Listing, counted, equal, flag, found, like, moment, one
 from app.camunda.process_definitions import shown_definition
@@ -151,8 +152,7 @@ async def data(call: CamundaCall, deployment_id: str, resource_id: str) -> Respo
         id=row["deployment_id"],
         name=row["name"],
     )
-    headers = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"}
-    return Response(bytes(rows[0].content), media_type="application/octet-stream", headers=headers)
+    return Response(bytes(rows[0].content), media_type="application/octet-stream", headers=saved_as(row["name"]))
 
 
 @router.delete("/{deployment_id}")

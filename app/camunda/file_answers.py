@@ -55,9 +55,13 @@ def _headers(value: Mapping[str, Any]) -> dict[str, str]:
     media_type = type_ if _MEDIA_TYPE.fullmatch(type_) else "application/octet-stream"
     if _ENCODING.fullmatch(encoding):
         media_type += f"; charset={encoding}"
+    return {"Content-Type": media_type, **saved_as(name)}
+
+
+def saved_as(name: str) -> dict[str, str]:
+    """Headers of a download that has this name, whatever is in it."""
     plain = re.sub(r"[^\w .()+,=@~-]", "_", name, flags=re.ASCII)
     return {
-        "Content-Type": media_type,
         "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}",
         "X-Content-Type-Options": "nosniff",
     }
