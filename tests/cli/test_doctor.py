@@ -452,7 +452,7 @@ def instance(celeriac: Celeriac, tmp_path: Path) -> str:
             "event_timers_fire",
             "insert into celeriac.event_wait"
             " (instance_id, id, uid, token, fired, opened_at, due_at, kind, node, timing)"
-            " select id, 9, celeriac.uuid_v7(), 1, 0, started_at, celeriac.now() - interval '1 h', 'timer', 'a', 'PT1H'"
+            " select id, 9, gen_random_uuid(), 1, 0, started_at, celeriac.now() - interval '1 h', 'timer', 'a', 'PT1H'"
             " from celeriac.instance",
         ),
     ],
