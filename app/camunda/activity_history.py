@@ -30,6 +30,7 @@ from app.camunda.listing import (
     moment,
     one_of,
 )
+from app.camunda.related import unknown
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.sent import Sent, uuid_of
 from app.process.graph import Graph, Kind, Node
@@ -87,6 +88,7 @@ ACTIVITIES: Final = Listing(
         moment("finishedBefore", "ended_at", operator.le),
         moment("finishedAfter", "ended_at", operator.ge),
         TENANTS,
+        unknown("activityNameLike", "activityIdIn", "activityInstanceIdIn"),
     ),
     sorts={
         "activityInstanceId": "visit_id", "instanceId": "instance_id", "executionId": "token_id",

@@ -16,14 +16,16 @@ from app.camunda.listing import (
     AS_DEFINITION,
     AS_ID,
     TENANTS,
+    Filter,
     Listing,
     counted,
     equal,
     flag,
     found,
+    like,
     one,
 )
-from app.camunda.related import unknown, waiting
+from app.camunda.related import having, unknown, waiting
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.values import plain, read_variables, save_files, types
 from app.camunda.variable_filters import variables
@@ -32,6 +34,12 @@ from db.call import aone
 from db.errors import Invalid, NotFound
 
 router = APIRouter(prefix="/engine-rest/execution", route_class=CamundaRoute)
+
+
+def incident(narrow: Filter, at: str) -> Filter:
+    """Executions with an open incident like this."""
+    return having("camunda_incidents", ("token_id", "execution_id"), narrow, at, "resolved_at is null")
+
 
 EXECUTIONS: Final = Listing(
     view="camunda_executions",
@@ -49,6 +57,10 @@ EXECUTIONS: Final = Listing(
         waiting("signalEventSubscriptionName", "signal"),
         flag("active", "not suspended"),
         flag("suspended", "suspended"),
+        incident(equal("incidentId", "incident_id", AS_ID), "incident_id"),
+        incident(equal("incidentType", "type"), "type"),
+        incident(equal("incidentMessage", "message"), "message"),
+        incident(like("incidentMessageLike", "message"), "message"),
         variables("processVariables"),
         unknown("variables"),
         TENANTS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from app.camunda.listing import (
     flag,
     found,
     like,
+    moment,
     nothing,
     one,
     one_of,
@@ -53,6 +55,10 @@ INCIDENTS: Final = Listing(
         equal("causeIncidentId", "incident_id", AS_ID),
         equal("rootCauseIncidentId", "incident_id", AS_ID),
         equal("configuration", "configuration", AS_ID),
+        moment("createTimeBefore", "created_at", operator.lt),
+        moment("createTimeAfter", "created_at", operator.gt),
+        moment("endTimeBefore", "resolved_at", operator.lt),
+        moment("endTimeAfter", "resolved_at", operator.gt),
         flag("open", "open"),
         flag("resolved", "not open and not deleted"),
         flag("deleted", "deleted"),

@@ -30,7 +30,7 @@ from app.camunda.listing import (
     one,
     one_of,
 )
-from app.camunda.related import either, having
+from app.camunda.related import either, having, unknown
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.sent import Sent
 from app.camunda.variable_filters import variables
@@ -106,7 +106,8 @@ FILTERS: Final[tuple[Filter, ...]] = (
     variables("variables"),
     # Every instance is a root: nothing calls another.
     nothing("superProcessInstanceId", "subProcessInstanceId", "superCaseInstanceId", "subCaseInstanceId"),
-    nothing("caseInstanceId", "executedJobAfter", "executedJobBefore"),
+    nothing("caseInstanceId", "executedJobAfter", "executedJobBefore", "withJobsRetrying"),
+    unknown("startDateBy", "startDateOn", "finishDateBy", "finishDateOn"),
     TENANTS,
 )
 

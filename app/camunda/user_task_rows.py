@@ -10,6 +10,7 @@ import orjson
 from sqlalchemy import ColumnElement, TableClause, Text, and_, func, literal, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from app.camunda.errors import invalid
 from app.camunda.identifiers import definition_id, definition_uuid
 from app.camunda.listing import (
     AS_DEFINITION,
@@ -87,6 +88,13 @@ def _holds(names: ColumnElement[Any], name: str) -> ColumnElement[bool]:
     return names.op("?", is_comparison=True)(literal(name))
 
 
+def _no_expressions(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
+    for name, value in asked.values.items():
+        if value and name.endswith("Expression"):
+            raise invalid(f"{name[:64]}: expressions are not known here")
+    return None
+
+
 FILTERS: Final[tuple[Filter, ...]] = (
     equal("taskId", "token_id", AS_ID),
     one_of("taskIdIn", "token_id", AS_ID),
@@ -149,8 +157,8 @@ FILTERS: Final[tuple[Filter, ...]] = (
     nothing("parentTaskId", "delegationState", "caseInstanceId", "caseExecutionId", "caseDefinitionId"),
     nothing("caseDefinitionKey", "caseInstanceBusinessKey", "caseInstanceVariables"),
     TENANTS,
-    unknown("taskVariables", "assigneeExpression", "candidateUserExpression", "candidateGroupExpression"),
-    unknown("assigneeLikeExpression", "candidateGroupsExpression", "involvedUserExpression", "ownerExpression"),
+    unknown("taskVariables"),
+    _no_expressions,
 )
 
 USER_TASKS: Final = Listing(

@@ -48,8 +48,10 @@ def _values(name: str) -> Filter:
     """Variables that have one of these names and its value."""
 
     def narrow(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
+        names, values = asked.boolean("variableNamesIgnoreCase"), asked.boolean("variableValuesIgnoreCase")
         wanted = [
-            (view.c.name == variable) & fits(view.c.value, word, candidates, folded=asked.boolean(_FOLDED))
+            (func.lower(view.c.name) == variable.lower() if names else view.c.name == variable)
+            & fits(view.c.value, word, candidates, folded=values)
             for variable, word, candidates in conditions(asked, name)
         ]
         return or_(*wanted) if wanted else None
@@ -81,7 +83,6 @@ def _value(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
 
 
 _TOKENS: Final = table("instance_tokens", column("token_id"), column("instance_id"), schema="celeriac")
-_FOLDED: Final = "variableValuesIgnoreCase"
 _COLUMNS: Final = (
     "variable_id", "instance_id", "execution_id", "node", "name", "type", "info", "value", "definition_id",
     "process_key", "process_version", "started_at", "ended_at",
@@ -91,7 +92,8 @@ _FILTERS: Final = (
     _values("variableValues"), equal("processInstanceId", "instance_id", AS_ID),
     one_of("processInstanceIdIn", "instance_id", AS_ID), _executions("executionIdIn"),
     _executions("activityInstanceIdIn", AS_ACTIVITY), _executions("variableScopeIdIn", AS_ACTIVITY),
-    nothing("caseInstanceIdIn", "caseExecutionIdIn", "taskIdIn", "batchIdIn", "caseInstanceId", "caseActivityIdIn"),
+    _executions("taskIdIn"),
+    nothing("caseInstanceIdIn", "caseExecutionIdIn", "batchIdIn", "caseInstanceId", "caseActivityIdIn"),
     TENANTS,
 )  # fmt: skip
 _SORTS: Final = {

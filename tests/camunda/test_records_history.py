@@ -153,6 +153,7 @@ async def test_filters_sorts_and_counts_of_instances(camunda: httpx.AsyncClient)
         {"startedBefore": "x"},
         {"variables": "n"},
         {"variables": "n_is_1"},
+        {"startDateOn": "2024-01-01"},
     ):
         assert (await camunda.get("/history/process-instance", params=refused)).status_code == 400, refused
     bad = await camunda.post(
@@ -265,6 +266,7 @@ async def test_filters_sorts_and_counts_of_activities(camunda: httpx.AsyncClient
         ), query
         assert await at(camunda, "/history/activity-instance/count", **query) == {"count": len(expected)}, query
         assert len((await camunda.post("/history/activity-instance", json=query)).json()) == len(expected), query
+    assert (await camunda.get("/history/activity-instance", params={"activityNameLike": "F%"})).status_code == 400
     page = await at(camunda, "/history/activity-instance", sortBy="occurrence", sortOrder="desc", maxResults=1)
     assert [found["activityId"] for found in page] == ["a"]
     assert (
@@ -304,6 +306,8 @@ async def test_an_incident_that_opens_and_is_resolved(camunda: httpx.AsyncClient
         ({}, 2), ({"open": "true"}, 0), ({"incidentType": "failedExternalTask"}, 2), ({"incidentMessage": "again"}, 1),
         ({"processInstanceId": instance}, 2), ({"processDefinitionKeyIn": "p"}, 2), ({"activityId": "a"}, 2),
         ({"configuration": fetched["id"]}, 2), ({"executionId": fetched["executionId"]}, 2),
+        ({"createTimeAfter": "2000-01-01T00:00:00.000+0000"}, 2), ({"endTimeAfter": "2999-01-01"}, 0),
+        ({"createTimeBefore": "2000-01-01"}, 0), ({"endTimeBefore": "2999-01-01"}, 2),
         ({"incidentId": deleted["id"]}, 1), ({"jobDefinitionIdIn": "x"}, 0), ({"tenantIdIn": "t"}, 0),
     ):  # fmt: skip
         assert await at(camunda, "/history/incident/count", **query) == {"count": number}, query

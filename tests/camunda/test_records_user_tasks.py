@@ -283,6 +283,7 @@ async def test_filters_sorts_and_counts(camunda: httpx.AsyncClient) -> None:
         {"sortOrder": "asc"},
         {"dueAfter": "soon"},
         {"assigneeExpression": "${x}"},
+        {"dueBeforeExpression": "${now()}"},
     ):
         assert (await camunda.get("/task", params=refused)).status_code == 400, refused
 

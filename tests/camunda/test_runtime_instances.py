@@ -301,6 +301,7 @@ async def test_incidents_are_shown_while_they_are_open(camunda: httpx.AsyncClien
         ({"incidentMessageLike": "%x%"}, 1), ({"incidentMessage": "x"}, 0),
     ):  # fmt: skip
         assert await at(camunda, "/process-definition/count", **query) == {"count": number}, query
+        assert await at(camunda, "/execution/count", **query) == {"count": number}, query
     by_hand = await camunda.delete(f"/incident/{incident['id']}")
     assert error(by_hand) == (400, "RestException", "Cannot resolve an incident of type failedJob")
     assert error(await camunda.delete(f"/incident/{NOBODY}"))[0] == 404

@@ -219,6 +219,21 @@ async def test_a_signal_that_nobody_waits_for_is_no_error(camunda: httpx.AsyncCl
     assert await places(camunda, started["id"]) == ["wait"]
 
 
+async def test_what_stands_still_hears_no_signal_and_goes_on_waiting(camunda: httpx.AsyncClient) -> None:
+    await deploy(camunda, signalled(catching()))
+    started = await start(camunda)
+    (execution,) = await at(camunda, "/execution", activityId="wait")
+    path = f"/process-instance/{started['id']}/suspended"
+    assert (await camunda.put(path, json={"suspended": True})).status_code == 204
+    assert (await camunda.post("/signal", json={"name": "sig"})).status_code == 204
+    alone = await camunda.post("/signal", json={"name": "sig", "executionId": execution["id"]})
+    assert error(alone)[:2] == (400, "RestException")
+    assert (await camunda.put(path, json={"suspended": False})).status_code == 204
+    assert await places(camunda, started["id"]) == ["wait"]
+    assert (await camunda.post("/signal", json={"name": "sig"})).status_code == 204
+    assert await places(camunda, started["id"]) == ["u"]
+
+
 async def test_a_signal_for_one_execution_reaches_it_alone(camunda: httpx.AsyncClient) -> None:
     await deploy(camunda, signalled(catching()))
     await deploy(camunda, signalled(begun()))

@@ -54,7 +54,10 @@ async def test_filters(camunda: httpx.AsyncClient, desk: Desk) -> None:
         ({"processInstanceIdIn": "nothing"}, []), ({"variableValues": "x_gt_2"}, ["x"]),
         ({"variableValues": "text_eq_a"}, ["text"]), ({"activityInstanceIdIn": f"a:{inner}"}, ["local"]),
         ({"executionIdIn": f"{first},{inner}"}, ["local", "text", "x"]), ({"tenantIdIn": "t"}, []),
-        ({"taskIdIn": "t"}, []), ({"processInstanceIdIn": second, "maxResults": 2, "sortOrder": "desc"}, None),
+        ({"taskIdIn": "t"}, []), ({"taskIdIn": inner}, ["local"]), ({"variableValues": "TEXT_eq_A"}, []),
+        ({"variableValues": "TEXT_eq_a", "variableNamesIgnoreCase": "true"}, ["text"]),
+        ({"variableValues": "text_eq_A", "variableValuesIgnoreCase": "true"}, ["text"]),
+        ({"processInstanceIdIn": second, "maxResults": 2, "sortOrder": "desc"}, None),
     ):  # fmt: skip
         if found is not None:
             assert await names(camunda, "/variable-instance", **query) == found, query
