@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import typer.main
 
 from app.cli.main import application
+from app.settings import Settings
 from tests.house.tree import ROOT, files
 
 PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "sdk/README.md", *files(ROOT / "docs", "*.md")]
@@ -55,6 +57,13 @@ def test_every_command_is_documented() -> None:
     assert "celeriac tasks list" in named
     undocumented = [name for name in named if name not in text]
     assert undocumented == []
+
+
+def test_every_setting_is_documented_where_settings_are() -> None:
+    text = (ROOT / "docs/operations.md").read_text()
+    described = text.partition("\n## Settings\n")[2].partition("\n## ")[0]
+    unnamed = [field.name for field in fields(Settings) if f"{field.name.upper()}`" not in described]
+    assert unnamed == []
 
 
 def test_every_sql_function_that_others_may_call_is_documented() -> None:
