@@ -47,3 +47,26 @@ def test_a_completion_whose_answer_is_lost_counts_once(
     engine.wait_until_at(instance, "look")
     assert engine.incidents(instance) == engine.incidents(following) == []
     assert [len(worker.told("holding", instance=one)) for one in (instance, following)] == [1, 1]
+
+
+@pytest.mark.usefixtures("chores")
+@pytest.mark.parametrize("kind", ["javascript", "python"])
+def test_work_that_was_handed_to_a_frozen_worker_is_done_by_another(kind: Kind, engine: Engine, employ: Employ) -> None:
+    """Case B02: its connection is open and nobody reads from it. What it does when it wakes up is too late."""
+    engine.deploy(one_task("hold"))
+    first = employ(kind, "hold", name="first", options={"lockDuration": 1000})
+    first.open_gate()
+    engine.wait_until_at(engine.start(), "look")
+    first.process.freeze()
+    instances = [engine.start() for _ in range(3)]
+    second = employ(kind, "hold", name="second")
+    second.open_gate()
+    for instance in instances:
+        engine.wait_until_at(instance, "look")
+    first.process.thaw()
+    following = engine.start()
+    engine.wait_until_at(following, "look")
+    for instance in instances:
+        assert engine.stands_at(instance) == ["look"]
+        assert engine.values(instance) == {"done_by": "second"}
+        assert engine.incidents(instance) == []
