@@ -80,7 +80,7 @@ TASKS: Final = Listing(
         "taskId": "token_id", "activityInstanceId": "visit_id", "processDefinitionId": "definition_id",
         "processInstanceId": "instance_id", "executionId": "token_id", "duration": "duration_ms",
         "endTime": "ended_at", "startTime": "started_at", "taskName": "node", "assignee": "assignee",
-        "taskDefinitionKey": "node", "tenantId": "number",
+        "taskDefinitionKey": "node", "deleteReason": "canceled", "tenantId": "number",
     },
 )  # fmt: skip
 
