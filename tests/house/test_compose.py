@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from app.dev.ports import free_port
 from app.dev.postgres import EmbeddedPostgres
 from app.dev.processes import Process, console_command
 from app.dev.valkey import EmbeddedValkey
+from app.settings import Settings
 from tests.house.tree import ROOT
 
 TEXT = (ROOT / "docker-compose.yml").read_text()
@@ -95,7 +96,14 @@ def environment(name: str, stores: Stores, state: Path) -> dict[str, str]:
 
 
 def filled_in(value: str) -> str:
-    return re.sub(r"\$\{(\w+)[^}]*\}", lambda match: SECRETS[match[1]], value)
+    """The secrets, and nothing for what may be empty."""
+    return re.sub(r"\$\{(\w+)(:-)?[^}]*\}", lambda match: "" if match[2] else SECRETS[match[1]], value)
+
+
+def test_every_setting_of_the_camunda_face_that_a_person_chooses_is_passed_on() -> None:
+    names = {f"CELERIAC_{field.name.upper()}" for field in fields(Settings) if field.name.startswith("camunda_")}
+    passed = OURS["api"]["environment"]
+    assert {name for name in names if passed.get(name) != f"${{{name}:-}}"} == {"CELERIAC_CAMUNDA_POLLS"}
 
 
 def process(name: str, env: Mapping[str, str], folder: Path) -> Process:
