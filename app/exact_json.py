@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 import uuid
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
+
+MOST_DIGITS: Final = 4000
+"""Longer whole numbers come as decimals, digit for digit: Python reads no int of more than 4300."""
 
 
 def loads(text: str) -> Any:
-    return json.loads(text, parse_float=Decimal)
+    return json.loads(text, parse_float=Decimal, parse_int=_whole)
+
+
+def _whole(digits: str) -> int | Decimal:
+    return int(digits) if len(digits) <= MOST_DIGITS else Decimal(digits)
 
 
 def dumps(value: Any) -> str:

@@ -91,6 +91,9 @@ def _repeated(text: str, opened_at: datetime, fired: int) -> datetime | None:
 def _moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(re.sub(r"([+-]\d{2})(\d{2})$", r"\1:\2", text))
+        # In UTC: what is in the year 10 000 there can be stored, and then not be read.
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except ValueError:
         raise InvalidTiming("timer", "a date of a timer must be of ISO 8601") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except OverflowError:
+        raise InvalidTiming("timer", "a date of a timer must be of the years 1 to 9999") from None

@@ -109,9 +109,11 @@ BY_SQLSTATE: dict[str, type[Refused]] = {
 BY_CODE: dict[str, type[Refused]] = {refusal.code: refusal for refusal in BY_SQLSTATE.values()}
 
 # What Postgres itself says of input that no type of ours can hold: NUL in text, numbers and dates out of range, bad
-# UTF-8, JSON too deep. The field is not known here; the door of each face names it before it gets this far.
+# UTF-8, JSON too deep, patterns that end in the middle. The field is not known here; the door of each face names it
+# before it gets this far.
 _BAD_INPUT = {
-    *("22003", "22007", "22008", "22009", "22021", "22023", "22030", "22032", "22P02", "22P05", "54000", "54001"),
+    *("22003", "22007", "22008", "22009", "22021", "22023", "22025", "22030", "22032", "22P02", "22P05"),
+    *("54000", "54001"),
 }
 
 # Busy: a lock that did not come in time, or two transactions in each other's way. The connection is as good as before.

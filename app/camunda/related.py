@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, TableClause, and_, column, literal, or_, select, table, text
 
@@ -61,6 +61,7 @@ def either(filters: Sequence[Filter]) -> Filter:
         groups = []
         queries = asked.list_of_sent("orQueries")
         demand_few("orQueries", queries, MOST_OR_QUERIES)
+        demand_few("orQueries", [one for sent in queries for one in _comparisons(sent)])
         for sent in queries:
             conditions = [condition for one in filters if (condition := one(sent, view)) is not None]
             if conditions:
@@ -68,6 +69,13 @@ def either(filters: Sequence[Filter]) -> Filter:
         return and_(*groups) if groups else None
 
     return narrow
+
+
+def _comparisons(sent: Sent) -> Iterator[Any]:
+    """The objects in lists: each of them is a question of its own to the database."""
+    for value in sent.values.values():
+        if isinstance(value, list):
+            yield from (one for one in value if isinstance(one, dict))
 
 
 def waiting(name: str, kind: str) -> Filter:

@@ -372,7 +372,10 @@ def _double_shown(json_text: str) -> str:
 
 def _rewritten(json_text: str) -> str:
     """The text of a Json that has no text of its own: that of the database, without its spaces."""
-    return strict_json.dumps(strict_json.loads(json_text.encode()))
+    try:
+        return strict_json.dumps(strict_json.loads(json_text.encode()))
+    except strict_json.RefusedJson:
+        return json_text  # SQL takes larger numbers than any face of ours
 
 
 def _comes_back(text: str, value: Any) -> bool:

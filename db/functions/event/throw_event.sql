@@ -25,9 +25,13 @@ begin
     perform celeriac.check_name(throw_event.name, 'name'), celeriac.check_range(ttl_ms, 0, 3155760000000, 'ttl_ms');
     if throw_event.kind not in ('message', 'signal') then
         perform celeriac.refuse('invalid', 'kind must be message or signal', 'kind');
+    elsif jsonb_typeof(throw_event.correlation) <> 'object' or jsonb_typeof(throw_event.local_correlation) <> 'object' then
+        perform celeriac.refuse('invalid', 'correlation must be an object', 'correlation');
     end if;
     perform celeriac.read_variables(jsonb_build_object('variables', throw_event.variables), 'event'),
-            celeriac.read_variables(jsonb_build_object('variables', throw_event.local_variables), 'event');
+            celeriac.read_variables(jsonb_build_object('variables', throw_event.local_variables), 'event'),
+            celeriac.check_types(throw_event.types, throw_event.variables, 'types'),
+            celeriac.check_types(throw_event.local_types, throw_event.local_variables, 'local_types');
     -- Who waits for this name, and who throws it, take turns: neither can miss the other.
     perform pg_advisory_xact_lock(celeriac.event_lock(throw_event.kind, throw_event.name));
     loop

@@ -19,7 +19,8 @@ declare
     claimed celeriac.leased_task[];
     room bigint := 4194304;
 begin
-    perform celeriac.check_name(worker_id, 'worker_id'), celeriac.check_on_loss(on_loss);
+    perform celeriac.check_name(worker_id, 'worker_id'), celeriac.check_on_loss(on_loss),
+            celeriac.check_range(max_tasks, 0, 2147483647, 'max_tasks');
     if coalesce(sorting not in ('asc', 'desc'), false) then
         perform celeriac.refuse('invalid', 'sorting must be asc or desc', 'sorting');
     elsif most = 0 or names = '{}' then

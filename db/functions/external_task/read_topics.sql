@@ -22,6 +22,13 @@ begin
         if exists (select from unnest(array['definition_ids', 'process_keys', 'process_variables']) name
                     where jsonb_typeof(item.value -> name) not in ('array', 'null')) then
             perform celeriac.refuse('invalid', place || ': definition_ids, process_keys and process_variables must be arrays', place);
+        elsif (item.value ->> 'version_tag') ~ '(^|[^\\])(\\\\)*\\$' then
+            perform celeriac.refuse('invalid', place || '.version_tag must not end with a \ that escapes nothing', place || '.version_tag');
+        elsif jsonb_path_exists(item.value, '$.definition_ids[*] ? (@.type() != "string"
+                  || !(@ like_regex "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"))') then
+            perform celeriac.refuse('invalid', place || '.definition_ids must be UUIDs', place || '.definition_ids');
+        elsif jsonb_path_exists(item.value, '$.process_keys[*] ? (@.type() != "string")') then
+            perform celeriac.refuse('invalid', place || '.process_keys must be texts', place || '.process_keys');
         end if;
     end loop;
     return (select coalesce(jsonb_object_agg(i.value ->> 'topic', jsonb_strip_nulls(i.value - 'process_variables')

@@ -10,7 +10,8 @@ set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off 
 declare
     at celeriac.token;
 begin
-    perform celeriac.read_variables(jsonb_build_object('variables', complete_token.variables), 'token');
+    perform celeriac.read_variables(jsonb_build_object('variables', complete_token.variables), 'token'),
+            celeriac.check_types(complete_token.types, complete_token.variables, 'types');
     at := celeriac.hold_token(complete_token.token_uid);
     if again and not at.stuck then
         perform celeriac.refuse('invalid', 'the token has no incident', 'token_id');

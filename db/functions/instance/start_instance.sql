@@ -21,7 +21,8 @@ begin
     if start_instance.idempotency_key is not null then
         perform celeriac.check_name(start_instance.idempotency_key, 'idempotency_key');
     end if;
-    perform celeriac.read_variables(jsonb_build_object('variables', start_instance.variables), 'instance');
+    perform celeriac.read_variables(jsonb_build_object('variables', start_instance.variables), 'instance'),
+            celeriac.check_types(start_instance.types, start_instance.variables, 'types');
     -- Who deletes the definition waits for whoever is starting it, and is seen by whoever comes later.
     perform pg_advisory_xact_lock_shared(celeriac.definition_lock(start_instance.definition_id));
     select d.* into deployed from celeriac.definition d where d.id = start_instance.definition_id;
@@ -31,6 +32,9 @@ begin
         perform celeriac.refuse('invalid', 'the process definition is suspended', 'definition_id');
     elsif start_instance.node is null and not deployed.startable then
         perform celeriac.refuse('invalid', 'the process is begun by an event only, not by itself', 'definition_id');
+    elsif start_instance.node is not null and not deployed.graph -> 'nodes' @> jsonb_build_array(jsonb_build_object(
+        'id', start_instance.node, 'kind', 'start', 'scope', deployed.graph ->> 'process')) then
+        perform celeriac.refuse('invalid', 'node must be a start event of the process', 'node');
     end if;
     insert into celeriac.instance (id, definition_id, started_at, business_key, idempotency_key, principal)
     values (fresh, deployed.id, moment, start_instance.business_key, start_instance.idempotency_key, me)

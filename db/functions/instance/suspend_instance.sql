@@ -6,6 +6,9 @@ language plpgsql security definer set search_path = celeriac, pg_temp
 set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 begin
+    if suspend_instance.suspended is null then
+        perform celeriac.refuse('invalid', 'suspended must be true or false', 'suspended');
+    end if;
     update celeriac.instance i set suspended = suspend_instance.suspended
      where i.id = suspend_instance.instance_id and i.ended_at is null;
     if not found then

@@ -11,7 +11,8 @@ declare
     at celeriac.token;
 begin
     perform celeriac.check_name(throw_token.error_code, 'error_code');
-    perform celeriac.read_variables(jsonb_build_object('variables', throw_token.variables), 'token');
+    perform celeriac.read_variables(jsonb_build_object('variables', throw_token.variables), 'token'),
+            celeriac.check_types(throw_token.types, throw_token.variables, 'types');
     at := celeriac.hold_token(throw_token.token_uid);
     if exists (select from celeriac.task k where k.token_id = at.uid) then
         perform celeriac.refuse('invalid', 'the token has a task, which a worker completes', 'token_id');

@@ -16,7 +16,8 @@ declare
     changed integer := 0;
     size bigint;
 begin
-    perform celeriac.read_variables(jsonb_build_object('variables', set_variables.variables), 'instance');
+    perform celeriac.read_variables(jsonb_build_object('variables', set_variables.variables), 'instance'),
+            celeriac.check_types(set_variables.types, set_variables.variables, 'types');
     select i.id into held from celeriac.instance i where i.id = set_variables.instance_id and i.ended_at is null for update;
     if not found then
         perform celeriac.refuse('not_found', 'there is no such open instance');
