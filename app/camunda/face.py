@@ -72,13 +72,16 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
 
 
 class EnginePaths:
-    """Serves `/engine-rest/engine/default/…` as `/engine-rest/…`, since there is one engine; and `…/` as `…`."""
+    """Serves `/engine-rest/engine/default/…` as `/engine-rest/…`, since there is one engine; and `…/` as `…`, and `//…`
+    as `/…`, for clients whose base address ends with a slash."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope.get("path", "")
+        if scope["type"] == "http" and path.startswith(f"{BASE}/"):
+            path = _below_base(path.removeprefix(BASE))
         if scope["type"] == "http" and path.startswith(f"{BASE}/engine/"):
             engine, slash, rest = path.removeprefix(f"{BASE}/engine/").partition("/")
             if engine != ENGINE:
@@ -87,9 +90,11 @@ class EnginePaths:
                 await answer.response()(scope, receive, send)
                 return
             if slash:
-                path = f"{BASE}/{rest}"
-        if scope["type"] == "http" and path.startswith(f"{BASE}/"):
-            path = path.rstrip("/")
+                path = _below_base(rest)
         if path != scope.get("path", ""):
             scope = {**scope, "path": path, "raw_path": path.encode()}
         await self._app(scope, receive, send)
+
+
+def _below_base(rest: str) -> str:
+    return f"{BASE}/{rest.strip('/')}".rstrip("/")

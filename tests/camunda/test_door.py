@@ -52,6 +52,12 @@ async def test_answers_are_json_without_a_charset_and_errors_have_the_three_fiel
     assert missing.json() == {"type": "NotFoundException", "message": nothing, "code": None}
 
 
+@pytest.mark.parametrize("path", ["//version", "/version/", "//engine/default/version", "/engine/default//version"])
+async def test_a_base_address_may_end_with_a_slash(camunda: httpx.AsyncClient, path: str) -> None:
+    answered = await camunda.get(f"http://api/engine-rest{path}")
+    assert (answered.status_code, answered.json()) == (200, {"version": "7.24.0"})
+
+
 async def test_the_engine_may_be_named_in_the_address(camunda: httpx.AsyncClient) -> None:
     assert (await camunda.get("/engine/default/version")).json() == {"version": "7.24.0"}
     other = await camunda.get("/engine/other/version")
