@@ -47,7 +47,7 @@ def throw(board: Board, token: Token, error: BusinessError) -> None:
 def _refuse(board: Board, token: Token, reason: str) -> None:
     """An incident. Retried, work is done again, and an end event throws again."""
     phase = Phase.ENTERING if board.node(token).work is None else Phase.STANDING
-    board.block(token, phase, ModelError(reason, "failed"))
+    board.block(token, phase, ModelError(reason, "model"))
 
 
 def _catcher(catchers: Sequence[Node], code: str) -> Node | None:

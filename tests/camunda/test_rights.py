@@ -150,6 +150,15 @@ async def test_a_key_of_some_types_does_all_with_its_own(
         await done(bound, taken, variables={"x": {"value": 1}})
         assert (await at(bound, f"/process-instance/{instance['id']}/variables"))["x"]["value"] == 1
         assert (await bound.delete(f"/process-instance/{instance['id']}")).status_code == 204
+        # Also what has no task yet: the process is theirs.
+        body = '<startEvent id="s"/><serviceTask id="x" camunda:expression="${missing}"/>' + task("a")
+        await deploy(camunda, model(body + flow("s", "x", "a"), process='id="q" isExecutable="true"'))
+        stuck = await start(bound, "q")
+        (job,) = await at(bound, "/job")
+        variable = f"/process-instance/{stuck['id']}/variables/missing"
+        assert (await bound.put(variable, json={"value": 1})).status_code == 204
+        assert (await bound.put(f"/job/{job['id']}/retries", json={"retries": 1})).status_code == 204
+        assert [one["activityId"] for one in await at(bound, "/external-task")] == ["a"]
         topics = [{"topicName": "c", "lockDuration": 1000}]
         foreign = await bound.post(
             "/external-task/fetchAndLock", json={"workerId": "w", "maxTasks": 1, "topics": topics}

@@ -436,3 +436,45 @@ async def test_variables_of_a_message_go_to_what_it_reaches(camunda: httpx.Async
     for execution, expected in ((begun["id"], {"x": 2}), (sub["id"], {"own": 3})):
         local = await at(camunda, f"/execution/{execution}/localVariables")
         assert {name: one["value"] for name, one in local.items()} == expected
+
+
+async def test_a_task_that_is_done_and_cannot_be_left_is_a_job_that_is_stuck(camunda: httpx.AsyncClient) -> None:
+    mapped = (
+        "<extensionElements><camunda:inputOutput><camunda:outputParameter name='out'>${given + missing}"
+        "</camunda:outputParameter></camunda:inputOutput></extensionElements>"
+    )
+    await deploy(camunda, model(BEGIN + task("a", inside=mapped) + END + flow("s", "a", "e")))
+    started = await start(camunda)
+    await done(camunda, await fetch(camunda), localVariables={"given": {"value": 1}})
+    assert await tree(camunda, started) == ["~a"]
+    assert await at(camunda, "/external-task") == []
+    (incident,) = await at(camunda, "/incident")
+    (job,) = await at(camunda, "/job")
+    assert (incident["incidentType"], incident["configuration"], job["retries"]) == ("failedJob", job["id"], 0)
+    failed = await camunda.post(f"/job/{job['id']}/execute")
+    assert (failed.status_code, "missing" in failed.json()["message"]) == (500, True)
+    variable = f"/process-instance/{started['id']}/variables/missing"
+    assert (await camunda.put(variable, json={"value": 2})).status_code == 204
+    assert (await camunda.put(f"/job/{job['id']}/retries", json={"retries": 1})).status_code == 204
+    assert await ended(camunda, started)
+    (out,) = await at(camunda, "/history/variable-instance", variableName="out")
+    assert out["value"] == 3
+
+
+async def test_an_error_that_is_not_caught_where_others_are_is_an_incident(camunda: httpx.AsyncClient) -> None:
+    caught = '<boundaryEvent id="b" attachedToRef="a"><errorEventDefinition errorRef="E"/></boundaryEvent>'
+    people = '<userTask id="u"/>' + END
+    await deploy(camunda, model(BEGIN + task("a") + caught + people + flow("s", "a", "e") + flow("b", "u"), ROOTS))
+    started = await start(camunda)
+    await done(camunda, await fetch(camunda), "bpmnError", errorCode="MISSPELT", errorMessage="oh")
+    (incident,) = await at(camunda, "/incident")
+    assert "MISSPELT" in incident["incidentMessage"]
+    root = await at(camunda, f"/process-instance/{started['id']}/activity-instances")
+    (leaf,) = root["childActivityInstances"] + root["childTransitionInstances"]
+    assert leaf["incidents"] == [{"id": incident["id"], "activityId": "a"}]
+    (job,) = await at(camunda, "/job")
+    assert incident["configuration"] == job["id"]
+    assert (await camunda.put(f"/job/{job['id']}/retries", json={"retries": 1})).status_code == 204
+    # The work is to be done again.
+    await done(camunda, await fetch(camunda), "bpmnError", errorCode="NO")
+    assert await tree(camunda, started) == ["u"]

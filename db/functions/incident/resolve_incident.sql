@@ -1,6 +1,7 @@
 -- resolve_incident: a person has decided, and the task goes on (or ends). other_code: retry (other code runs by now) or fail;
 -- undo_failed: retry, or skip that undo. With `fail`, a task that is being undone ends with the rest of its undos skipped.
--- An incident of an instance (expression, model, loop, failed): retry; its token tries again what it could not do.
+-- An incident of an instance (expression, model, loop, failed): retry; its token tries again what it could not do. Whoever may
+-- touch the task's type or all of its process may decide.
 -- Refuses: an incident that was resolved otherwise (already_ended); operation_unknown, which resolve_operation resolves.
 create or replace function celeriac.resolve_incident(
     incident_id uuid, resolution text, note text default null, principal text default null, only_types text[] default null)
@@ -15,7 +16,8 @@ declare
 begin
     select i.* into incident from celeriac.incident i where i.id = resolve_incident.incident_id;
     select t.task_type into of_type from celeriac.task t where t.id = incident.task_id;
-    if incident.id is null or not coalesce(celeriac.may_touch(of_type, only_types), false) then
+    if incident.id is null or not (coalesce(celeriac.may_touch(of_type, only_types), false) or exists (
+           select from celeriac.instance i where i.id = incident.instance_id and celeriac.may_move(i.definition_id, only_types))) then
         perform celeriac.refuse('not_found', 'there is no such incident');
     elsif incident.instance_id is not null then
         perform celeriac.retry_token(incident, resolve_incident.resolution, celeriac.cut_text(resolve_incident.note, 8192),

@@ -339,8 +339,8 @@ def test_an_error_end_event_that_nobody_catches_among_others_throws_again_when_r
     nodes = [start(), node("sub", SUB), *tasks("x"), boundary("c", "sub", EventKind.ERROR, name="OTHER")]
     nodes += [start("sub", "s"), end("sub", "e", event=Event(EventKind.ERROR, name="E"))]
     run = Instance(draw(nodes, "start sub", "s e", "c x")).start()
-    assert (run.incidents, run.at) == ([("e", "failed")], ["e"])
-    assert run.retry("e").incidents == [("e", "failed")] * 2
+    assert (run.incidents, run.at) == ([("e", "model")], ["e"])
+    assert run.retry("e").incidents == [("e", "model")] * 2
 
 
 def test_events_have_parameters() -> None:

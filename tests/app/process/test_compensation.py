@@ -141,7 +141,7 @@ def test_a_handler_that_fails_stops_the_chain_until_it_is_tried_again() -> None:
 
 def test_an_error_thrown_while_undoing_is_an_incident() -> None:
     run = Instance(failing()).start().complete("a").complete("b").fail("c").throw("undo_b", "X")
-    assert run.incidents[-1] == ("undo_b", "failed")
+    assert run.incidents[-1] == ("undo_b", "model")
     assert run.at == ["undo_b"]
 
 
@@ -233,8 +233,8 @@ def test_a_throw_inside_a_handler_undoes_what_that_handler_has_done() -> None:
 def test_an_error_inside_a_handler_is_an_incident_and_a_retry_throws_again() -> None:
     thrown = end("undo", "e", event=Event(EventKind.ERROR, name="X"))
     run = with_large_handler(node("x", TASK, "undo"), thrown, path="s x e").complete("x")
-    assert (run.incidents, run.at) == ([("e", "failed")], ["c", "e", "throw"])
-    assert run.retry("e").incidents == [("e", "failed")] * 2
+    assert (run.incidents, run.at) == ([("e", "model")], ["c", "e", "throw"])
+    assert run.retry("e").incidents == [("e", "model")] * 2
 
 
 def test_a_running_throw_is_interrupted_with_its_handlers() -> None:

@@ -220,7 +220,7 @@ def test_a_caught_error_tells_its_code_and_text() -> None:
 
 def test_an_error_that_is_not_caught_where_others_are_is_an_incident_that_can_be_tried_again() -> None:
     run = Run.of("caught").start().throw("work", "UNKNOWN")
-    assert (run.incidents, run.at) == ([("work", "failed")], ["work"])
+    assert (run.incidents, run.at) == ([("work", "model")], ["work"])
     run.retry("work")
     assert run.made == ["work", "work"]
     assert run.throw("work", "GONE").people == ["replace"]

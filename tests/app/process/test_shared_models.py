@@ -326,7 +326,7 @@ def test_b39_an_error_takes_the_error_path_alone() -> None:
     assert run.complete("handler").ended
     assert "normal" not in run.made
     unknown = case("B39-error-boundary-subprocess.bpmn").start().throw("A", "OTHER")
-    assert (unknown.incidents, unknown.at) == ([("A", "failed")], ["A"])
+    assert (unknown.incidents, unknown.at) == ([("A", "model")], ["A"])
     assert unknown.retry("A").made == ["A", "A"]
 
 
