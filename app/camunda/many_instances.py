@@ -29,6 +29,8 @@ router = APIRouter(prefix="/engine-rest", route_class=CamundaRoute)
 
 MOST_CHANGED: Final = 10_000
 """Instances of one call: it is one transaction."""
+AT_ONCE: Final = 100
+"""Instances that go on, or end, before the answer; the chore sees to the rest."""
 HISTORY: Final = "historicProcessInstanceQuery"
 OF_PROCESS: Final = ("processDefinitionId", "processDefinitionKey")
 
@@ -59,7 +61,7 @@ async def delete(call: CamundaCall) -> Response:
                 await aone(connection, "stop_instance", instance_id=one, reason=reason, principal=call.principal.name)
     except (AlreadyEnded, NotFound):
         raise invalid("one of the process instances has ended meanwhile") from None
-    await call.parts.advancer.advance(ids)
+    await call.parts.advancer.advance(ids[:AT_ONCE])
     return answer(await finished_batch(call, "instance-deletion", len(ids)))
 
 
@@ -94,7 +96,7 @@ async def suspend_all(call: CamundaCall, ids: Sequence[UUID], suspended: bool) -
     except NotFound:
         raise invalid("one of the process instances has ended meanwhile") from None
     if not suspended:
-        await call.parts.advancer.advance(ids)
+        await call.parts.advancer.advance(ids[:AT_ONCE])
 
 
 async def of_process(call: CamundaCall, **asked: str) -> list[UUID]:
@@ -128,7 +130,7 @@ async def _named(call: CamundaCall, listing: Listing, names: str, query: str) ->
         past = _few(await _found(call, instance_history.INSTANCES, sent.sent(HISTORY)))
         # Those that have ended are not meant.
         ids += await _found(call, listing, Sent({"processInstanceIds": [str(one) for one in past]})) if past else []
-    ids = _few(list(dict.fromkeys(ids)))
+    ids = _few(sorted(set(ids)))
     if not ids:
         raise invalid(f"{names} is empty")
     return ids
