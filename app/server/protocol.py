@@ -66,7 +66,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _head_without_offer(self) -> bytes:
         """The head that was just read, as a client sends it that can nothing else."""
-        lines = [b"%s %s HTTP/1.1" % (self.parser.get_method(), self.url)]
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
         for name, value in self.headers:
             if name == b"connection":
                 value = b", ".join(token for token in value.split(b",") if token.strip().lower() != b"upgrade")
