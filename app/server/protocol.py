@@ -70,8 +70,8 @@ class BoundedProtocol(HttpToolsProtocol):
         lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
         for name, value in self.headers:
             if name == b"connection":
-                value = b", ".join(token for token in value.split(b",") if token.strip().lower() != b"upgrade")
-            if name != b"upgrade" and value:
+                value = b",".join(token for token in value.split(b",") if token.strip().lower() != b"upgrade")
+            if name != b"upgrade":
                 lines.append(b"%s: %s" % (name, value))
         return b"\r\n".join([*lines, b"", b""])
 
