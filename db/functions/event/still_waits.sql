@@ -1,7 +1,7 @@
 -- still_waits: whether a token is not about to leave by something that has happened to it, or to what it is inside of, and that
--- nobody has worked in yet. A boundary event that does not interrupt takes nobody away.
+-- nobody has worked in yet. A boundary event that does not interrupt takes nobody away. (Its cost: what else is asked is asked first.)
 create or replace function celeriac.still_waits(instance_id uuid, token integer) returns boolean
-language plpgsql stable as $$
+language plpgsql stable cost 100000 as $$
 #variable_conflict use_column
 declare
     at celeriac.token;
