@@ -76,7 +76,7 @@ async def test_a_priority_that_is_raised_later_counts(camunda: httpx.AsyncClient
 async def test_no_poll_is_empty_while_there_is_work(camunda: httpx.AsyncClient, filters: dict[str, Any]) -> None:
     """Twenty workers that take one at a time, until nothing is left; each task is done once."""
     await deploy(camunda, prioritised("a", "p"))
-    instances = await many(camunda, 120)
+    instances = await many(camunda, 60)
 
     async def work(worker: int) -> list[str]:
         mine: list[str] = []
@@ -96,7 +96,7 @@ async def test_no_poll_is_empty_while_there_is_work(camunda: httpx.AsyncClient, 
 
 async def test_a_backlog_of_tasks_that_do_not_fit_hides_none_that_does(camunda: httpx.AsyncClient) -> None:
     await deploy(camunda, prioritised("a", "p"))
-    await many(camunda, 150, priority=9)
+    await many(camunda, 100, priority=9)
     wanted = await start(camunda, businessKey="wanted", variables={"p": {"value": 0}})
     found = await fetched(camunda, most=10, businessKey="wanted")
     assert [one["processInstanceId"] for one in found] == [wanted["id"]]

@@ -15,6 +15,7 @@ import httpx
 import pytest
 from sqlalchemy import Connection, text
 
+from app.dev.postgres import EmbeddedPostgres
 from app.dev.valkey import EmbeddedValkey
 from app.settings import Settings
 from tests.api.conftest import Served
@@ -146,6 +147,28 @@ async def test_redis_is_flushed_frozen_and_gone_while_polls_wait(
         await done(client, task)
     statement = text("select count(*) from celeriac.task_list where task_type = 'a' and state = 'COMPLETED'")
     assert conn.execute(statement).scalar() == 4
+
+
+async def test_postgres_is_restarted_while_polls_wait(
+    served: Served, client: httpx.AsyncClient, postgres: EmbeddedPostgres
+) -> None:
+    """They wait on, or are told that the database is away; whoever asks then is served."""
+    await deploy(client)
+    polls = [asyncio.create_task(client.post(FETCH, json=ask(f"w{number}", 5000))) for number in range(5)]
+    await waiting(served, 5)
+    await asyncio.to_thread(postgres.restart)
+    async with asyncio.timeout(20):
+        while (begun := await client.post("/process-definition/key/p/start", json={})).status_code == 503:
+            await asyncio.sleep(0.05)
+    assert begun.status_code == 200, begun.text
+    found: list[Any] = []
+    for answered in await asyncio.gather(*polls):
+        if answered.status_code == 503:
+            assert error(answered)[1] == "ProcessEngineException"
+        else:
+            found += answered.json()
+    found += await fetched(client) if not found else []
+    assert [one["processInstanceId"] for one in found] == [begun.json()["id"]]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])

@@ -72,12 +72,10 @@ async def test_hostile_values_of_filters_find_nothing_or_are_refused(camunda: ht
 
 
 @pytest.mark.parametrize("path", LISTS)
-@pytest.mark.parametrize(
-    "number", ["-1", "0", "1000000000", "9223372036854775807", "9" * 30, "all", "1.5", "1e3", " 5"]
-)
-async def test_pages_are_bounded(camunda: httpx.AsyncClient, path: str, number: str) -> None:
-    for name in ("firstResult", "maxResults"):
-        says_nothing(await camunda.get(f"/{path}", params={name: number}), number)
+async def test_pages_are_bounded(camunda: httpx.AsyncClient, path: str) -> None:
+    for number in ("-1", "0", "1000000000", "9223372036854775807", "9" * 30, "all", "1.5", "1e3", " 5"):
+        for name in ("firstResult", "maxResults"):
+            says_nothing(await camunda.get(f"/{path}", params={name: number}), number)
 
 
 async def test_sorting_or_filtering_shows_nothing_of_what_is_others(
