@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from app.settings import Settings
 from tests.app.engine.conftest import Desk, flow, model, task
 from tests.camunda.runtime import at, deploy, start
-from tests.camunda.work import done, fetch, fetched, shown
+from tests.camunda.work import act, done, fetch, fetched, shown
 from tests.clock import Clock
 
 
@@ -138,3 +138,19 @@ class TestAModelWithRetries:
             await done(camunda, found, "failure", errorMessage="x")
             clock.advance(301_000)
         assert await incidents(camunda) == ["x"]
+
+
+async def test_one_without_retries_is_not_locked_until_it_has_some(camunda: httpx.AsyncClient) -> None:
+    """Unlike in Camunda, where a lock can be taken and leads nowhere: it stays its last worker's to end."""
+    await deploy(camunda)
+    await start(camunda)
+    found = await fetch(camunda)
+    await done(camunda, found, "failure", errorMessage="x")
+    for worker in ("w", "other"):
+        assert (await act(camunda, found, "lock", worker, lockDuration=60_000)).status_code == 400
+    assert (await act(camunda, found, "extendLock", newDuration=60_000)).status_code == 400
+    await done(camunda, found, "unlock")
+    assert await incidents(camunda) == ["x"]
+    assert (await camunda.put(f"/external-task/{found['id']}/retries", json={"retries": 1})).status_code == 204
+    await done(camunda, found, "lock", "other", lockDuration=60_000)
+    await done(camunda, found, worker="other")
