@@ -1,7 +1,8 @@
 """Values that know their type: what a client called a value stays with it as long as it is handed on, under any name.
 
-The token executor and its expressions see plain values: a marked one is equal to it in every way, and what is made out
-of it is unmarked. Booleans and null cannot be marked: of those the type is known by the variable's name.
+The token executor and its expressions see plain values: a marked one is equal to it in every way. What is made out of
+it is unmarked, numbers that JUEL reckons excepted. Booleans and null cannot be marked: of those the type is known by
+the variable's name.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,19 @@ def _mark(value: Any, kind: Kind) -> Any:
             return value
     made.kind = kind
     return made
+
+
+LONG: Final = Kind("Long")
+DOUBLE: Final = Kind("Double")
+
+
+def reckoned(value: Any) -> Any:
+    """A result of JUEL: whole numbers are Longs, of whatever they were made; a fraction is a Double even if whole."""
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return _mark(value, LONG)
+    if type(value) is Decimal and value == value.to_integral_value():
+        return _mark(value, DOUBLE)
+    return value
 
 
 class Kinds:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from app.expressions import meaning
 from app.expressions.meaning import Misfit, truth
 from app.expressions.syntax import OPERATORS, Call, Literal, Path, Tree, pieces
+from app.kinds import reckoned
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "equal": meaning.equal,
@@ -76,13 +77,13 @@ def _value(tree: Tree, variables: Mapping[str, Any], surroundings: Surroundings)
                 continue  # it is decided, and the other side is not looked at
             value = truth(_value(call.arguments[1], variables, surroundings))
         else:
-            value = FUNCTIONS[call.function](value, _value(call.arguments[1], variables, surroundings))
+            value = reckoned(FUNCTIONS[call.function](value, _value(call.arguments[1], variables, surroundings)))
     return value
 
 
 def _first(tree: Tree, variables: Mapping[str, Any], surroundings: Surroundings) -> Any:
     if isinstance(tree, Literal):
-        return tree.value
+        return reckoned(tree.value)
     if isinstance(tree, Path):
         value = _variable(tree.variable, variables)
         for step in tree.inside:
@@ -105,7 +106,7 @@ def _called(call: Call, variables: Mapping[str, Any], surroundings: Surroundings
             return _name(argument(0)) in variables
         case "now" | "business_key" | "instance_id":
             return getattr(surroundings, call.function)
-    return FUNCTIONS[call.function](argument(0))
+    return reckoned(FUNCTIONS[call.function](argument(0)))
 
 
 def _variable(name: str, variables: Mapping[str, Any]) -> Any:

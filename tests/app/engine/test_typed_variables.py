@@ -63,11 +63,11 @@ def kept() -> dict[str, Any]:
     }
 
 
-def test_a_value_keeps_its_type_under_any_name_and_what_is_made_of_it_has_none(desk: Desk) -> None:
+def test_a_value_keeps_its_type_under_any_name_and_what_is_reckoned_has_the_one_of_juel(desk: Desk) -> None:
     desk.deploy(ONE)
     instance = begin(desk)
     assert kinds(desk, instance) == kept()
-    local = {"same": (DATE, "Date", None), "more": (6, None, None), "inside": ("x", None, None)}
+    local = {"same": (DATE, "Date", None), "more": (6, "Long", None), "inside": ("x", None, None)}
     assert kinds(desk, token(desk, instance, "a")) == kept() | local
     desk.complete("a", whole=8)
     assert kinds(desk, instance) == kept() | {"whole": (8, None, None), "kept": (DATE, "Date", None)}
@@ -200,7 +200,12 @@ def test_work_that_cannot_be_a_task_is_an_incident_that_can_be_retried(desk: Des
     work = '<serviceTask id="a" camunda:type="external" camunda:topic="${topic}" camunda:taskPriority="${priority}"/>'
     desk.deploy(model('<startEvent id="s"/>' + work + '<endEvent id="e"/>' + flow("s", "a", "e")))
     fine: dict[str, Any] = {"topic": "t", "priority": 1, "big": ""}
-    for bad in ({"topic": "x" * 300}, {"priority": 2**31}, {"priority": -(2**31)}, {"big": "x" * 600_000, "more": "x" * 500_000}):
+    for bad in (
+        {"topic": "x" * 300},
+        {"priority": 2**31},
+        {"priority": -(2**31)},
+        {"big": "x" * 600_000, "more": "x" * 500_000},
+    ):
         instance = desk.start(**{**fine, **bad, "more": ""})
         if "more" in bad:
             # What a start may bring is less than what an instance may come to know.
@@ -217,3 +222,26 @@ def test_work_that_cannot_be_a_task_is_an_incident_that_can_be_retried(desk: Des
         assert (desk.incidents(instance), desk.ready()) == ([], ["t"])
         desk.complete("t")
         assert desk.status(instance) == "COMPLETED"
+
+
+def test_numbers_of_expressions_are_longs_and_doubles_whatever_they_were_made_of(desk: Desk) -> None:
+    """As in JUEL: whole numbers are reckoned as Longs, a division gives a Double; what is handed on stays as it was."""
+    made = {
+        "literal": ("${5}", 5, "Long"), "sum": ("${whole + 1}", 8, "Long"), "rest": ("${whole % 4}", 3, "Long"),
+        "half": ("${whole * 2 / 7}", 2, "Double"), "fraction": ("${whole + 0.5}", 7.5, None),
+        "chosen": ("${flag ? whole : 1}", 7, None), "asked": ("${execution.getVariable('whole')}", 7, None),
+        "taken": ("${list[0]}", 1, None), "other": ("${flag ? 3 : whole}", 3, "Long"),
+        "true": ("${whole > 1}", True, None),
+        "huge": ("${9223372036854775807 + 1}", 9223372036854775808, None), "text": ("n${whole + 1}", "n8", None),
+    }  # fmt: skip
+    inputs = "".join(
+        f'<camunda:inputParameter name="{n}">{e.replace("<", "&lt;")}</camunda:inputParameter>'
+        for n, (e, _, _) in made.items()
+    )
+    inside = f"<extensionElements><camunda:inputOutput>{inputs}</camunda:inputOutput></extensionElements>"
+    desk.deploy(model('<startEvent id="s"/>' + task("a", inside=inside) + '<endEvent id="e"/>' + flow("s", "a", "e")))
+    instance = begin(desk)
+    seen = kinds(desk, token(desk, instance, "a"))
+    assert {name: seen[name] for name in made} == {
+        name: (value, type_, None) for name, (_, value, type_) in made.items()
+    }
