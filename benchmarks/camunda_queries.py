@@ -1,4 +1,4 @@
-"""What lists, counts and trees of /engine-rest cost among 200 000 open external tasks, over HTTP.
+"""What fetches, lists, counts and trees of /engine-rest cost among 200 000 open external tasks, over HTTP.
 
 The crowd is made of copies of an instance that the engine has begun, row by row: instances, scopes, tokens, variables,
 timelines, tasks and their places in the queue. Of ten tasks eight are free (of three priorities), one is held, one of
@@ -181,6 +181,19 @@ def queries(instance: str, wide: str, numbers: Numbers) -> Iterator[Query]:
         "external-task, as fastbpmn asks, of a topic", f"{tasks}?{page}", {**work, "topicName": "t0"}, WORK, PAGE
     )
     yield Query("external-task, notLocked", f"{tasks}?{page}", free, WORK, PAGE)
+    by_age = {"sorting": [{"sortBy": "createTime", "sortOrder": "asc"}]}
+    fetch = {"workerId": "w", "maxTasks": 10}
+    topic = {"topicName": "t0", "lockDuration": 60_000}
+    for way, asked_so, of_topic in (
+        ("", {}, {}),
+        (", oldest first", by_age, {}),
+        (", urgent ones first and the oldest of them", {"usePriority": True, **by_age}, {}),
+        (", of a process", {}, {"processDefinitionKey": "chain"}),
+        (", of a process that is not there", {}, {"processDefinitionKey": "none"}),
+        (", of a business key", {}, {"businessKey": "order-70"}),
+    ):
+        body = {**fetch, **asked_so, "topics": [{**topic, **of_topic}]}
+        yield Query(f"fetchAndLock of 10{way}", "/external-task/fetchAndLock", body)
     yield Query("external-task, as fastbpmn asks, deep", f"{tasks}?{deep}", work, None, PAGE)
     for by in ("createTime", "lockExpirationTime", "id"):
         sorting = {"sorting": [{"sortBy": by, "sortOrder": "asc"}]}

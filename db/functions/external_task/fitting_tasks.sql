@@ -3,8 +3,7 @@
 create or replace function celeriac.fitting_tasks(task_ids uuid[], asked jsonb) returns setof uuid
 language plpgsql stable as $$
 declare
-    definition_ids uuid[] := array(select jsonb_array_elements_text(asked -> 'definition_ids')::uuid);
-    process_keys text[] := array(select jsonb_array_elements_text(asked -> 'process_keys'));
+    definitions uuid[] := celeriac.fitting_definitions(asked);
 begin
     if not asked ?| array['business_key', 'definition_ids', 'process_keys', 'version_tag', 'process_variables'] then
         return query select unnest(task_ids);
@@ -15,11 +14,8 @@ begin
       from unnest(task_ids) one
       join celeriac.task t on t.id = one
       join celeriac.instance i on i.id = t.instance_id
-      join celeriac.definition d on d.id = i.definition_id
      where (not asked ? 'business_key' or i.business_key = asked ->> 'business_key')
-       and (not asked ? 'definition_ids' or d.id = any (definition_ids))
-       and (not asked ? 'process_keys' or d.key = any (process_keys))
-       and (not asked ? 'version_tag' or d.version_tag like asked ->> 'version_tag')
+       and (definitions is null or i.definition_id = any (definitions))
        and (not asked ? 'process_variables' or exists (
                select from celeriac.scope s
                  join celeriac.variable v on v.instance_id = s.instance_id and v.scope = s.id
