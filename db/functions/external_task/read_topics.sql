@@ -24,10 +24,10 @@ begin
             perform celeriac.refuse('invalid', place || ': definition_ids, process_keys and process_variables must be arrays', place);
         elsif (item.value ->> 'version_tag') ~ '(^|[^\\])(\\\\)*\\$' then
             perform celeriac.refuse('invalid', place || '.version_tag must not end with a \ that escapes nothing', place || '.version_tag');
-        elsif jsonb_path_exists(item.value, '$.definition_ids[*] ? (@.type() != "string"
+        elsif jsonb_path_exists(nullif(item.value -> 'definition_ids', 'null'), '$[*] ? (@.type() != "string"
                   || !(@ like_regex "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"))') then
             perform celeriac.refuse('invalid', place || '.definition_ids must be UUIDs', place || '.definition_ids');
-        elsif jsonb_path_exists(item.value, '$.process_keys[*] ? (@.type() != "string")') then
+        elsif jsonb_path_exists(nullif(item.value -> 'process_keys', 'null'), '$[*] ? (@.type() != "string")') then
             perform celeriac.refuse('invalid', place || '.process_keys must be texts', place || '.process_keys');
         end if;
     end loop;
