@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -28,6 +28,10 @@ from db.call import Json
 PARTY: Final = "camunda"
 """Polls of this face, which have a limit of their own."""
 LONGEST_WAIT_MS: Final = 1_800_000
+LARGEST_ANSWER: Final = 4 << 20
+"""Characters of variables and error details in one answer. Its first task comes whatever it has."""
+PORTION: Final = 64
+"""Tasks whose variables are read at once: at most about as many MiB."""
 _EACH: Final = text("select key, value from jsonb_each(cast(:variables as jsonb))")
 
 
@@ -86,46 +90,75 @@ class CamundaWanted:
         if not self.task_types:
             return ()
         await connection.execution_options(isolation_level="READ COMMITTED")
-        with authority.refusals():
-            async with connection.begin():
-                leased = await authority.arows(
-                    connection,
-                    "fetch_external_tasks",
-                    worker_id=self.worker_id,
-                    topics=Json(strict_json.dumps([_asked(self.topics[name]) for name in self.task_types])),
-                    max_tasks=self.max_tasks,
-                    sorting=self.sorting,
-                    use_priority=self.by_priority,
-                    on_loss=call.parts.settings.camunda_lost_leases,
-                    **call.rights,
-                )
-                return await self._described(call, connection, leased) if leased else ()
+        most = self.max_tasks
+        while True:
+            with authority.refusals():
+                async with connection.begin() as transaction:
+                    leased = await self._leased(call, connection, most)
+                    described = await self._described(call, connection, leased)
+                    if len(described) == len(leased):
+                        return described
+                    # What does not fit is as if it had never been locked. That is rare: the authority knows sizes, but
+                    # for what has grown since a task was made.
+                    await transaction.rollback()
+            most = len(described)
+
+    async def _leased(self, call: Call, connection: AsyncConnection, most: int) -> Sequence[Row[Any]]:
+        return await authority.arows(
+            connection,
+            "fetch_external_tasks",
+            worker_id=self.worker_id,
+            topics=Json(strict_json.dumps([_asked(self.topics[name]) for name in self.task_types])),
+            max_tasks=most,
+            sorting=self.sorting,
+            use_priority=self.by_priority,
+            on_loss=call.parts.settings.camunda_lost_leases,
+            **call.rights,
+        )
 
     async def _described(self, call: Call, connection: AsyncConnection, leased: Sequence[Row[Any]]) -> list[Locked]:
-        """In the order in which they were taken."""
+        """In the order in which they were taken; the first of them that fit into an answer."""
+        described: list[Locked] = []
+        room = LARGEST_ANSWER
+        for first in range(0, len(leased), PORTION):
+            for one, size in await self._portion(call, connection, leased[first : first + PORTION]):
+                room -= size
+                if room < 0 and described:
+                    return described
+                described.append(one)
+        return described
+
+    async def _portion(
+        self, call: Call, connection: AsyncConnection, leased: Sequence[Row[Any]]
+    ) -> list[tuple[Locked, int]]:
+        """Some of them, each with the characters of what it brings."""
         ids = [one.task_id for one in leased]
         rows = {row.id: row for row in await authority.arows(connection, DESCRIBE, task_ids=ids)}
-        variables = await self._variables(connection, leased)
+        sizes = Counter({row.id: len(row.error_details or "") for row in rows.values()})
+        variables = await self._variables(connection, leased, sizes)
         properties = await self._properties(connection, list(rows.values()))
         return [
-            Locked(
-                one.task_id,
-                one.task_type,
-                one.fencing_token,
-                shown_locked(
-                    row := rows[one.task_id],
-                    call.parts.settings,
-                    variables[one.task_id],
-                    properties.get((row.definition_id, row.node), {}),
+            (
+                Locked(
+                    one.task_id,
+                    one.task_type,
+                    one.fencing_token,
+                    shown_locked(
+                        row := rows[one.task_id],
+                        call.parts.settings,
+                        variables[one.task_id],
+                        properties.get((row.definition_id, row.node), {}),
+                    ),
                 ),
+                sizes[one.task_id],
             )
             for one in leased
         ]
 
     async def _variables(
-        self, connection: AsyncConnection, leased: Sequence[Row[Any]]
+        self, connection: AsyncConnection, leased: Sequence[Row[Any]], sizes: Counter[UUID]
     ) -> Mapping[UUID, dict[str, Any]]:
-        """Of each task what its topic asks for. Topics that ask for the same are read together."""
+        """Of each task what its topic asks for. Topics that ask for the same are read together. Adds to `sizes`."""
         asked: dict[Any, list[Row[Any]]] = defaultdict(list)
         for one in leased:
             asked[self.topics[one.task_type].kind].append(one)
@@ -141,6 +174,7 @@ class CamundaWanted:
                 task = task_of[row.token_uid]
                 deserialize = self.topics[task.task_type].deserialize
                 found[task.task_id][row.name] = show(row.value, row.type, row.info, deserialize)
+                sizes[task.task_id] += len(row.value)
             for one in tasks:
                 if one.token_id is None:
                     found[one.task_id] = await self._own_variables(connection, one)

@@ -106,3 +106,26 @@ async def test_a_list_of_everything_is_bounded(camunda: httpx.AsyncClient) -> No
         await start(camunda, variables={"blob": text(900_000)})
     for path in ("/external-task", "/process-instance", "/history/process-instance"):
         assert len((await camunda.get(path)).content) < 100_000
+
+
+async def test_what_has_grown_since_its_task_was_made_is_counted_as_it_is(camunda: httpx.AsyncClient) -> None:
+    """Variables that were set later, and what failures said: an answer has no more of them than of others."""
+    await deploy(camunda)
+    instances = {(await start(camunda))["id"] for _ in range(12)}
+    for number, instance in enumerate(sorted(instances)):
+        if number % 2:
+            put = await camunda.put(f"/process-instance/{instance}/variables/blob", json=text(1_000_000))
+            assert put.status_code == 204
+            continue
+        (listed,) = await at(camunda, "/external-task", processInstanceId=instance)
+        await done(camunda, listed, "lock", lockDuration=60_000)
+        await done(camunda, listed, "failure", retries=1, errorDetails="x" * 1_000_000)
+    found: list[str] = []
+    while len(found) < 12:
+        body = {"workerId": "w", "maxTasks": 100, "topics": [{"topicName": "a", "lockDuration": 60_000}]}
+        answered = await camunda.post("/external-task/fetchAndLock", json=body)
+        assert 0 < len(answered.content) < 5 << 20
+        assert answered.json()
+        found += [one["processInstanceId"] for one in answered.json()]
+        assert await at(camunda, "/external-task/count", locked="true") == {"count": len(found)}
+    assert sorted(found) == sorted(instances)
