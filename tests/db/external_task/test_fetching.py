@@ -54,6 +54,28 @@ def test_or_by_time_alone_over_all_topics(bench: Bench, sorting: str) -> None:
     assert [row.task_id for row in rows] == order[:3]
 
 
+@pytest.mark.parametrize("use_priority", [True, False])
+@pytest.mark.parametrize("sorting", ["asc", "desc"])
+def test_or_what_few_fit_among_many(bench: Bench, sorting: str, use_priority: bool) -> None:
+    """Beyond the first look: more are looked at a time until enough fit."""
+    fitting: list[tuple[int, UUID]] = []
+    for n in range(60):
+        instance = bench.start(n=n if n % 15 == 7 else -1)
+        bench.clerk.one("set_external_task_priority", task_id=bench.task_id(instance), priority=n // 15 % 2)
+        if n % 15 == 7:
+            fitting.append((n // 15 % 2, instance))
+    asked = [{"topic": "mail", "process_variables": [["n", "Integer", n] for n in (7, 22, 37, 52)]}]
+    order = [instance for _, instance in (fitting if sorting == "asc" else fitting[::-1])]
+    if use_priority:
+        priority = {instance: of_it for of_it, instance in fitting}
+        order.sort(key=lambda instance: -priority[instance])
+    found = []
+    for most in (1, 2, 5):
+        rows = bench.choose(asked, most=most, sorting=sorting, use_priority=use_priority)
+        found += [row.instance_id for row in rows]
+    assert found == order
+
+
 def ids(rows: list[Any]) -> set[UUID]:
     return {row.instance_id for row in rows}
 
