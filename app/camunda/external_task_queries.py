@@ -174,5 +174,5 @@ def _asks_for_work(asked: Sent) -> bool:
 async def _row(call: CamundaCall, task_id: str) -> Row[Any] | None:
     """Of a task that is there and that the caller may see."""
     known = uuid_of(task_id)
-    rows = [] if known is None else await rows_of(call.parts.database, [UUID(known)])
+    rows = [] if known is None else await rows_of(call.parts.database, [UUID(known)], with_details=True)
     return rows[0] if rows and call.principal.may_touch(rows[0].task_type) else None

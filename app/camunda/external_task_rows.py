@@ -27,11 +27,12 @@ _PROPERTIES: Final = text("""
 """).bindparams(bindparam("ids", type_=ARRAY(Uuid)))
 
 
-async def rows_of(database: Database, ids: Sequence[UUID]) -> list[Row[Any]]:
+async def rows_of(database: Database, ids: Sequence[UUID], *, with_details: bool = False) -> list[Row[Any]]:
     """Those of these tasks that there are, in this order."""
     if not ids:
         return []
-    rows = {row.id: row for row in await database.rows(DESCRIBE, task_ids=list(ids))}
+    found = await database.rows(DESCRIBE, task_ids=list(ids), with_details=with_details)
+    rows = {row.id: row for row in found}
     return [rows[one] for one in ids if one in rows]
 
 

@@ -335,3 +335,15 @@ class TestTheEngineCounts:
         Desk(conn).settle()
         (incident,) = await at(camunda, "/incident")
         assert incident["incidentType"] == "failedExternalTask"
+
+
+async def test_a_list_does_not_read_what_it_does_not_show(
+    camunda: httpx.AsyncClient, crowd: dict[str, dict[str, Any]], conn: Connection
+) -> None:
+    """Details of an error can be 1 MiB each, and a page has thousands of tasks."""
+    ids = [one["id"] for one in crowd.values()]
+    rows = call.rows(conn, "describe_external_tasks", task_ids=ids, with_details=False)
+    assert [row.error_details for row in rows] == [None] * len(ids)
+    assert {row.error_message for row in rows} == {None, "later", "never"}
+    rows = call.rows(conn, "describe_external_tasks", task_ids=[crowd["failed"]["id"]])
+    assert [row.error_details for row in rows] == ["at all"]
