@@ -325,7 +325,7 @@ def test_no_request_is_a_fault_and_no_refusal_changes_anything(asker: Asker, gro
 def _ask_at_places(asker: Asker, method: str, route: APIRoute) -> None:
     foreign = [ids[0] for ids in asker.ids.values() if ids]
     for name in route.param_convertors:
-        for value in some([*PLACES, *foreign], 9, asker.dice):
+        for value in some([*PLACES, *foreign], 6, asker.dice):
             asker.ask(method, asker.place(route, **{name: value}))
 
 
@@ -335,12 +335,13 @@ def _ask_with_filters(asker: Asker, method: str, route: APIRoute, names: list[st
     for name in ("firstResult", "maxResults", "sortBy", "sortOrder", "deserializeValues", "deserializeValue", "type"):
         for value in some(TEXTS, 2, asker.dice):
             asker.ask(method, path, params={name: value})
-    if not route.endpoint.__name__.startswith(("list", "count")):
+    is_list = route.endpoint.__name__.startswith("list") and method == "GET"
+    if not (is_list or route.endpoint.__name__.startswith("count")):
         return
     for name in names:
-        for value in some(TEXTS, 3, asker.dice):
+        for value in some(TEXTS, 2 if is_list else 1, asker.dice):
             asker.ask(method, path, params={name: value}, named=_aliases(name))
-    for listing in listings(route.endpoint.__module__):
+    for listing in listings(route.endpoint.__module__) if is_list else ():
         for by in listing.sorts:
             for order in ("asc", "desc"):
                 asked = asker.ask(method, path, params={"sortBy": by, "sortOrder": order, "maxResults": 1})
@@ -354,13 +355,18 @@ def _ask_with_bodies(asker: Asker, method: str, route: APIRoute, names: list[str
         asker.ask(method, asker.place(route), content=b'{"a":1}', headers=_latin(head))
     specimen = specimen_of(route, asker.ids)
     asker.ask(method, asker.place(route), json=specimen)
-    for place in leaves(specimen):
+    places = list(leaves(specimen))
+    for place in [
+        *(one for one in places if len(one) < 2),
+        *some((one for one in places if len(one) > 1), 8, asker.dice),
+    ]:
         for thing in some(THINGS, 2, asker.dice):
             named = place[0] if place and len(place) == 1 else ""
             asker.ask(method, asker.place(route), json=changed(specimen, place, thing), named=_aliases(named))
-    if route.endpoint.__name__.startswith(("list", "count")):
+    is_list = route.endpoint.__name__.startswith("list")
+    if is_list or route.endpoint.__name__.startswith("count"):
         for name in names:
-            for thing in some(THINGS, 2, asker.dice):
+            for thing in some(THINGS, 2 if is_list else 1, asker.dice):
                 asker.ask(method, asker.place(route), json={name: thing}, named=_aliases(name))
 
 
@@ -369,6 +375,8 @@ def _aliases(name: str) -> tuple[str, ...]:
     others = {
         "retryTimeout": "retryDuration", "newDuration": "lockTime", "asyncResponseTimeout": "response timeout",
         "sorting": "sort", "modifications": "variable", "variables": "variable", "localVariables": "variable",
+        "correlationKeys": "variable", "localCorrelationKeys": "variable", "processVariables": "variable",
+        "processVariablesLocal": "variable",
     }  # fmt: skip
     return (name, others.get(name, name)) if name else ()
 
