@@ -99,10 +99,11 @@ async def test_an_open_server_is_not_open_to_a_forged_token(camunda: httpx.Async
 async def test_a_token_that_ends_while_its_poll_waits_gets_nothing(api_url_db: str) -> None:
     fixed, sign = CONFIGURATIONS["HS256"]
     settings: Settings = replace(configured(api_url_db, **fixed), camunda_open=True)
-    exp = int(time.time()) - jwt_auth.LEEWAY_SECONDS + 3
     with serving(settings) as served:
-        async with client_at(served) as client, served.async_client(sign(claims(scope="work", exp=exp))) as ending:
+        async with client_at(served) as client:
             await deploy(client)
+        exp = int(time.time()) - jwt_auth.LEEWAY_SECONDS + 5
+        async with client_at(served) as client, served.async_client(sign(claims(scope="work", exp=exp))) as ending:
             poll = asyncio.create_task(ending.post(f"/engine-rest{FETCH}", json=ask()))
             await waiting(served, 1)
             while (await ending.post(f"/engine-rest{FETCH}", json=ask(wait_ms=None))).status_code != 401:
