@@ -177,6 +177,9 @@ async def execute(call: CamundaCall, job_id: str) -> Response:
         except NotFound:
             raise _unknown(job_id) from None  # it has fired meanwhile
         await call.parts.advancer.advance([fired.instance_id])
+    elif row["stuck"] and row["suspended"]:
+        # What is tried now would show only when the instance is resumed.
+        raise refused(f"Job with id '{job_id}' cannot be executed: its process instance is suspended")
     elif row["stuck"]:
         await _retry(call, row)
         again = await one(call, JOBS, job_id)

@@ -166,3 +166,13 @@ async def test_a_timer_that_a_process_begins_with_can_be_fired_before_its_time(c
     assert next_["id"] == job["id"]
     assert next_["dueDate"] > job["dueDate"]
     assert (await camunda.put(f"/job/{job['id']}/duedate", json={})).status_code == 400
+
+
+async def test_what_is_stuck_in_a_suspended_instance_is_not_tried(camunda: httpx.AsyncClient) -> None:
+    job = await job_of(camunda, STUCK)
+    suspended = await camunda.put(f"/process-instance/{job['processInstanceId']}/suspended", json={"suspended": True})
+    assert suspended.status_code == 204
+    incidents = await at(camunda, "/incident")
+    status, type_, message = error(await camunda.post(f"/job/{job['id']}/execute"))
+    assert (status, type_, message.endswith("is suspended")) == (400, "RestException", True)
+    assert await at(camunda, "/incident") == incidents
