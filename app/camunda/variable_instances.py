@@ -9,13 +9,27 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fastapi import APIRouter
-from sqlalchemy import ColumnElement, TableClause, Uuid, bindparam, column, false, func, or_, select, table, union_all
+from sqlalchemy import (
+    ColumnElement,
+    TableClause,
+    Text,
+    Uuid,
+    bindparam,
+    cast,
+    column,
+    false,
+    func,
+    or_,
+    select,
+    table,
+    union_all,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from starlette.responses import Response
 
 from app.api.rights import demand
 from app.camunda.answers import answer
-from app.camunda.errors import CamundaError
+from app.camunda.errors import CamundaError, invalid
 from app.camunda.file_answers import content_of
 from app.camunda.identifiers import activity_instance_id, definition_id
 from app.camunda.listing import (
@@ -32,6 +46,7 @@ from app.camunda.listing import (
     like,
     nothing,
     one_of,
+    page_of,
 )
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.sent import Sent, uuid_of
@@ -82,6 +97,10 @@ def _value(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
     return false() if isinstance(value, dict | list) else fits(view.c.value, "eq", [value], folded=False)
 
 
+LARGEST_PAGE: Final = 64 << 20
+"""Bytes of values."""
+FEW: Final = 50
+"""Variables that are shown however large they are."""
 _TOKENS: Final = table("instance_tokens", column("token_id"), column("instance_id"), schema="celeriac")
 _COLUMNS: Final = (
     "variable_id", "instance_id", "execution_id", "node", "name", "type", "info", "value", "definition_id",
@@ -131,6 +150,7 @@ _IS_OPEN: Final = column("ended_at").is_(None)
 async def list_open(call: CamundaCall) -> Response:
     """Variables of open instances."""
     demand(call.principal, "read")
+    await _demand_bounded(call, OPEN, _IS_OPEN)
     return answer([_shown(call, row) for row in await found(call, OPEN, _IS_OPEN)])
 
 
@@ -157,6 +177,7 @@ async def get_open(call: CamundaCall, variable_id: str) -> Response:
 async def list_ever(call: CamundaCall) -> Response:
     """Variables of open instances, and of ended ones as they were at the end."""
     demand(call.principal, "read")
+    await _demand_bounded(call, EVER)
     return answer([_shown_past(call, row) for row in await found(call, EVER)])
 
 
@@ -177,6 +198,21 @@ async def data_of_any(call: CamundaCall, variable_id: str) -> Response:
 async def get_any(call: CamundaCall, variable_id: str) -> Response:
     demand(call.principal, "read")
     return answer(_shown_past(call, await _row(call, variable_id), "deserializeValue"))
+
+
+async def _demand_bounded(call: CamundaCall, listing: Listing, *more: ColumnElement[bool]) -> None:
+    """400 for a page of more values than an answer should have: to leave some out would spoil the count of pages."""
+    first, most = page_of(call, listing.most)
+    if most <= FEW:
+        return
+    asked = call.asked_anyhow
+    page = (
+        listing.ordered(listing.select(asked, call.principal.only_types).where(*more), asked).limit(most).offset(first)
+    )
+    values = page.subquery()
+    sized = select(func.coalesce(func.sum(func.octet_length(cast(values.c.value, Text))), 0))
+    if (await call.parts.database.view(sized))[0][0] > LARGEST_PAGE:
+        raise invalid(f"these variables have more than {LARGEST_PAGE >> 20} MiB; ask for fewer by maxResults")
 
 
 async def _row(call: CamundaCall, variable_id: str, *more: ColumnElement[bool]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.camunda import variable_instances
 from tests.camunda.runtime import TWO, at, deploy, error, start
 from tests.camunda.work import act, done, fetch, fetched, shown
 
@@ -129,3 +130,21 @@ async def test_what_has_grown_since_its_task_was_made_is_counted_as_it_is(camund
         found += [one["processInstanceId"] for one in answered.json()]
         assert await at(camunda, "/external-task/count", locked="true") == {"count": len(found)}
     assert sorted(found) == sorted(instances)
+
+
+async def test_a_page_of_too_many_large_values_is_refused(
+    camunda: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its size, not by its number; smaller pages have all of them."""
+    monkeypatch.setattr(variable_instances, "LARGEST_PAGE", 2 << 20)
+    await deploy(camunda)
+    instances = [(await start(camunda, variables={"blob": text(900_000), "n": {"value": 1}}))["id"] for _ in range(3)]
+    for path in ("/variable-instance", "/history/variable-instance"):
+        status, type_, message = error(await camunda.get(path))
+        assert (status, type_) == (400, "InvalidRequestException")
+        assert "maxResults" in message
+        assert error(await camunda.post(path, json={"variableName": "blob"}))[0] == 400
+        assert len(await at(camunda, path, variableName="n")) == 3
+        assert len(await at(camunda, path, processInstanceId=instances[0])) == 2
+        pages = [await at(camunda, path, firstResult=first, maxResults=2) for first in (0, 2, 4)]
+        assert len({one["id"] for page in pages for one in page}) == 6
