@@ -37,9 +37,9 @@ def test_its_command_tells_of_four_orders(monkeypatch: pytest.MonkeyPatch) -> No
     ]
 
 
-def test_its_command_leaves_nothing_when_it_is_stopped(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    with Process([sys.executable, FOLDER / "run.py"], log, env=os.environ | {"TMPDIR": str(tmp_path)}) as example:
+def test_its_command_leaves_nothing_when_it_is_stopped(open_folder: Path) -> None:
+    log, around = open_folder / "log", os.environ | {"TMPDIR": str(open_folder)}
+    with Process([sys.executable, FOLDER / "run.py"], log, env=around) as example:
         example.wait_for(lambda: "deployed" in example.output() or not example.is_running, 90)
         if not example.is_running:
             assert "needs Node" in example.output()
@@ -49,7 +49,7 @@ def test_its_command_leaves_nothing_when_it_is_stopped(tmp_path: Path) -> None:
         example.send(signal.SIGTERM)
         example.wait(60)
         assert [child for child in started if child.is_running()] == []
-        assert list(tmp_path.glob("celeriac-orders-*")) == []
+        assert list(open_folder.glob("celeriac-orders-*")) == []
 
 
 def test_what_its_page_shows_is_what_it_tells() -> None:
