@@ -222,7 +222,10 @@ def moments(name: str, at: str) -> Filter:
         if isinstance(given, str):
             pairs = [part.partition("_")[::2] for part in asked.parts(name)]
         else:
-            pairs = [(one_.text("operator") or "", one_.text("value") or "") for one_ in asked.list_of_sent(name)]
+            pairs = [
+                (one_.text("operator") or "", Sent({name: one_.values.get("value")}).text(name) or "")
+                for one_ in asked.list_of_sent(name)
+            ]
         demand_few(name, pairs)
         condition: ColumnElement[bool] | None = None
         for word, value in pairs:
