@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fastapi import APIRouter
@@ -12,11 +13,12 @@ from app.camunda.route import CamundaCall, CamundaRoute
 
 
 class Everywhere(CamundaRoute):
-    """Answers whatever the method is, also one that nobody has heard of."""
+    """Answers whatever the method is, also one that nobody has heard of, and line breaks in an address as well."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.methods = set()
+        self.path_regex = re.compile(self.path_regex.pattern, re.DOTALL)
 
 
 router = APIRouter(prefix="/engine-rest", route_class=Everywhere)

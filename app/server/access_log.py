@@ -50,4 +50,5 @@ def _asker(state: dict[str, Any]) -> str:
     principal = state.get("principal")
     if principal is None:
         return ""
-    return f" principal={principal.name!r} key={principal.key_id or 'jwt'}"
+    shown = principal.key_id or ("none" if principal.expires_at is None else "jwt")
+    return f" principal={principal.name!r} key={shown}"

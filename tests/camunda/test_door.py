@@ -43,6 +43,17 @@ async def test_an_open_server_still_judges_a_key_that_is_shown(camunda: httpx.As
     assert (await camunda.get("/version", headers=basic("anyone", keys.make()))).status_code == 200
 
 
+async def test_the_log_tells_who_showed_nothing_from_who_showed_a_key(
+    camunda: httpx.AsyncClient, keys: Keys, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "celeriac.access"):
+        await camunda.get("/version")
+        await camunda.get("/version", headers=basic("anyone", keys.make()))
+    nobody, somebody = caplog.messages
+    assert nobody.endswith(" principal='camunda' key=none")
+    assert " key=" in somebody and not somebody.endswith(("key=none", "key=jwt"))
+
+
 async def test_answers_are_json_without_a_charset_and_errors_have_the_three_fields(camunda: httpx.AsyncClient) -> None:
     found = await camunda.get("/engine")
     assert (found.headers["content-type"], found.json()) == ("application/json", [{"name": "default"}])
@@ -50,6 +61,14 @@ async def test_answers_are_json_without_a_charset_and_errors_have_the_three_fiel
     assert (missing.status_code, missing.headers["content-type"]) == (404, "application/json")
     nothing = "HTTP 404 Not Found: there is nothing at GET /no-such-thing"
     assert missing.json() == {"type": "NotFoundException", "message": nothing, "code": None}
+
+
+@pytest.mark.parametrize(
+    "path", ["/variable-instance/a%0Ab", "/no%0Asuch", "/process-instance/%0D%0AX:%20y/variables/a"]
+)
+async def test_a_line_break_in_an_address_is_answered_in_the_same_shape(camunda: httpx.AsyncClient, path: str) -> None:
+    answered = await camunda.get(f"http://api/engine-rest{path}")
+    assert (answered.status_code, sorted(answered.json())) == (404, ["code", "message", "type"])
 
 
 @pytest.mark.parametrize("path", ["//version", "/version/", "//engine/default/version", "/engine/default//version"])
