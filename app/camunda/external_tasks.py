@@ -252,7 +252,8 @@ async def _worded(call: CamundaCall, verb: str, task_id: str, worker_id: str, re
             )
             other = rows[0].worker_id if rows and rows[0].worker_id is not None else "null"
             not_yours = _NOT_YOURS[verb].format(task=task_id, worker=worker_id)
-            return refused(f"{not_yours}. It is locked by worker '{other}'.")
+            whose = ", who came with a key of another principal" if other == worker_id else ""
+            return refused(f"{not_yours}. It is locked by worker '{other}'{whose}.")
     return refusal
 
 

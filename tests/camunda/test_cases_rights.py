@@ -134,7 +134,9 @@ async def test_a_right_that_is_taken_away_counts_while_a_task_is_held(
     async with client_of(camunda_app, keys.make("read", name="reader", **rights)) as reader:
         assert (await reader.post(f"{address}/complete", json={"workerId": "w"})).status_code == 403
     async with client_of(camunda_app, keys.make(types=("mail",), name="stranger")) as stranger:
-        assert error(await stranger.post(f"{address}/complete", json={"workerId": "w"}))[:2] == (400, "RestException")
+        status, kind, message = error(await stranger.post(f"{address}/complete", json={"workerId": "w"}))
+        assert (status, kind) == (400, "RestException")
+        assert message.endswith("It is locked by worker 'w', who came with a key of another principal.")
     assert (await shown(camunda, held))["workerId"] == "w"
     async with client_of(camunda_app, keys.make(name="rotated", **rights)) as rotated:
         assert (await rotated.post(f"{address}/complete", json={"workerId": "w"})).status_code == 204
