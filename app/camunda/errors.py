@@ -39,6 +39,11 @@ class CamundaError(Exception):
         self.headers = headers
         self.more = more
 
+    def within(self, cannot: str, type_: str | None = None) -> CamundaError:
+        """The same, as a route says it that could not do something because of it; `type_`: as an error of its own."""
+        code = self.code if type_ is None else None
+        return CamundaError(self.status, type_ or self.type, f"{cannot}: {self.message}", code=code, **self.more)
+
     def response(self) -> Response:
         if self.status == 401:
             return Response(status_code=401, headers=self.headers)

@@ -96,7 +96,7 @@ def _variables(sent: Sent, name: str) -> dict[str, Typed]:
         return read_variables(sent.mapping(name))
     except CamundaError as error:
         what = "signal" if name == "variables" else "message"
-        raise invalid(f"Cannot deliver {what}: {error.message}", error.status) from None
+        raise error.within(f"Cannot deliver {what}", "InvalidRequestException") from None
 
 
 async def thrown(

@@ -197,7 +197,7 @@ async def _complete(call: CamundaCall, task_id: str, cannot: str) -> Response:
     try:
         variables = read_variables(call.sent.mapping("variables"))
     except CamundaError as error:
-        raise CamundaError(error.status, "InvalidRequestException", f"{cannot}: {error.message}") from None
+        raise error.within(cannot, "InvalidRequestException") from None
     with_variables = call.sent.boolean("withVariablesInReturn")
     row = await _task(call, task_id, "work")
     _demand_running(row, task_id, f"{cannot}: ")

@@ -62,14 +62,11 @@ def read_variables(sent: Mapping[str, Any]) -> dict[str, Typed]:
 
 
 def _read_named(name: str, sent: Any) -> Typed:
+    """As read_typed. Camunda's messages do not say which variable is wrong, and programs read them: it is beside."""
     try:
         return read_typed(name, sent)
     except CamundaError as wrong:
-        if f"variable {name}" in wrong.message:
-            raise
-        raise CamundaError(
-            wrong.status, wrong.type, f"{wrong.message} (variable {name[:64]})", code=wrong.code
-        ) from None
+        raise CamundaError(wrong.status, wrong.type, wrong.message, code=wrong.code, variable=name) from None
 
 
 def read_name(name: str) -> str:

@@ -120,7 +120,7 @@ async def modify(call: CamundaCall, place: Place) -> Response:
     try:
         variables = read_variables(call.sent.mapping("modifications"))
     except CamundaError as error:
-        raise _within(error, f"Cannot modify variables for {place.kind}") from None
+        raise error.within(f"Cannot modify variables for {place.kind}") from None
     await change(call, place, variables, call.sent.names("deletions") or ())
     return done()
 
@@ -134,7 +134,7 @@ async def put_one(call: CamundaCall, place: Place, name: str) -> Response:
     try:
         variables = {read_name(name): read_typed(name, dict(call.sent.values))}
     except CamundaError as error:
-        raise _within(error, f"Cannot put {place.kind} variable {name[:64]}") from None
+        raise error.within(f"Cannot put {place.kind} variable {name[:64]}") from None
     await change(call, place, variables)
     return done()
 
@@ -186,10 +186,6 @@ async def _one(call: CamundaCall, place: Place, name: str) -> Row[Any]:
 
 def _deserialize(call: CamundaCall, name: str) -> bool:
     return call.asked.boolean(name) if name in call.asked else True
-
-
-def _within(error: CamundaError, what: str) -> CamundaError:
-    return CamundaError(error.status, error.type, f"{what}: {error.message}", code=error.code)
 
 
 def _missing(message: str) -> CamundaError:

@@ -421,7 +421,7 @@ class TestLocks:
             (
                 "complete",
                 {"variables": {"x": {"value": 1, "type": "JSON"}}},
-                (400, "RestException", "Unsupported value type 'JSON' (variable x)"),
+                (400, "RestException", "Unsupported value type 'JSON'"),
             ),
             (
                 "complete",

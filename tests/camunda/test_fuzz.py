@@ -282,6 +282,9 @@ def _faults_of_refusal(answered: httpx.Response, named: tuple[str, ...]) -> Iter
         yield f"the error is {body}"
     elif "celeriac." in message or "cannot be stored" in message:
         yield f"the message is the database's: {message}"
+    elif "variable" in body:
+        if named and "variable" not in named:
+            yield f"it names a variable, not {named[0]}: {body}"
     elif named and answered.status_code == 400 and not any(word in message for word in (*named, *ABOUT_WHAT_IS_THERE)):
         yield f"it does not name {named[0]}: {message}"
 
