@@ -26,7 +26,7 @@ from app.api.form import Part, read_parts
 from app.api.keys_auth import is_key
 from app.api.problems import Problem, unauthorized
 from app.api.rights import VERBS, Principal
-from app.camunda.errors import CamundaError, from_problem, from_refused, invalid, unavailable
+from app.camunda.errors import ENGINE, CamundaError, from_problem, from_refused, invalid, unavailable
 from app.camunda.sent import Sent
 from db.errors import Refused, Unavailable
 
@@ -114,11 +114,26 @@ async def _entered(request: Request, takes_form: bool) -> CamundaCall:
     credential = _credential(request)
     principal = ANYBODY if credential is None else await request.app.state.parts.authenticator.principal(credential)
     request.state.principal = principal
+    _refuse_other_pages(request)
     _refuse_nul(request)
     body: Mapping[str, Any] = {}
     if request.method not in READING and has_body(request.headers):
         body = {} if takes_form else await _read_json(request)
     return CamundaCall(request, credential or Credential("", is_key=True), principal, Sent(body))
+
+
+def _refuse_other_pages(request: Request) -> None:
+    """Writes of a page that is not ours: a browser sends empty bodies and forms for any page, and what it knows us by.
+
+    Of the two headers the first is the better witness, where a browser sends it; clients that are none send neither.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:
+        foreign = site not in ("same-origin", "none")
+    else:
+        foreign = origin is not None and origin.partition("://")[2] != request.headers.get("host")
+    if foreign and request.method not in READING:
+        raise CamundaError(403, "AuthorizationException", "a page of another origin may not write here", code=ENGINE)
 
 
 def _refuse_nul(request: Request) -> None:
@@ -162,7 +177,6 @@ async def _read_json(request: Request) -> Mapping[str, Any]:
     if not raw.strip():
         return {}
     if _media_type(request.headers) != "application/json" or "content-encoding" in request.headers:
-        # Also what keeps a page in somebody's browser from writing to an open server: it may not send this type.
         raise _unsupported()
     try:
         tree = strict_json.loads(raw)

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from app.server.application import create
 from app.settings import Settings
 from tests.api.conftest import Keys, client_of
+from tests.camunda.runtime import TWO, deploy, error
 
 
 def basic(user: str, password: str) -> dict[str, str]:
@@ -81,3 +82,41 @@ async def test_the_engine_may_be_named_in_the_address(camunda: httpx.AsyncClient
     assert (await camunda.get("/engine/default/version")).json() == {"version": "7.24.0"}
     other = await camunda.get("/engine/other/version")
     assert (other.status_code, other.json()["type"]) == (404, "InvalidRequestException")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "http://api:99"},
+        {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site", "Origin": "http://api"},
+    ],
+    ids=lambda sent: "-".join(sent.values()),
+)  # fmt: skip
+async def test_a_page_of_somebody_else_cannot_write_with_a_visitors_browser(
+    camunda: httpx.AsyncClient, sent: dict[str, str]
+) -> None:
+    """Empty bodies and forms a browser sends from any page without asking, with the credentials that it keeps."""
+    await deploy(camunda)
+    empty = {**sent, "Content-Type": "application/x-www-form-urlencoded"}
+    for answered in (
+        await camunda.post("/process-definition/key/p/start", headers=empty),
+        await camunda.post("/deployment/create", headers=sent, files={"x": ("model.bpmn", TWO)}),
+        await camunda.put("/process-definition/key/p/suspended", headers=sent, json={"suspended": True}),
+    ):
+        assert error(answered)[:2] == (403, "AuthorizationException")
+    assert (await camunda.get("/process-instance/count", headers=sent)).json() == {"count": 0}
+    assert (await camunda.get("/process-definition/count")).json() == {"count": 1}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"Origin": "http://api"},
+        {"Sec-Fetch-Site": "same-origin", "Origin": "https://outer"},
+        {"Sec-Fetch-Site": "none"},
+    ],
+    ids=lambda sent: "-".join(sent.values()),
+)
+async def test_ones_own_page_may_write(camunda: httpx.AsyncClient, sent: dict[str, str]) -> None:
+    await deploy(camunda)
+    assert (await camunda.post("/process-definition/key/p/start", headers=sent, json={})).status_code == 200
