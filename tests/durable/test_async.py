@@ -45,7 +45,18 @@ def test_every_kind_of_call_survives_a_crash(carrier: Carrier, effect: Effect, e
     async def order(ctx: AsyncContext) -> dict[str, Any]:
         got: list[Any] = [await ctx.step("charge", charge, 5), await ctx.step("plain", effect, "plain")]
         got.append(await ctx.operation("copy", "copy", do=copy, reconcile=find))
-        got += await ctx.gather(lambda: ctx.step("a", effect, "a"), lambda: ctx.step("b", charge, 6))
+        recorded = asyncio.Event()
+
+        async def first() -> str:
+            result = await ctx.step("a", effect, "a")
+            recorded.set()
+            return result
+
+        async def second() -> Any:
+            await recorded.wait()  # the crash is behind both
+            return await ctx.step("b", charge, 6)
+
+        got += await ctx.gather(first, second)
         child = await ctx.enqueue(square, {"number": 3})
         got.append((await child.result())["square"])
         signal = await ctx.wait_for("go", timeout=60)

@@ -3,6 +3,7 @@
 import signal
 import time
 
+import kombu.pools
 import psutil
 import pytest
 import redis
@@ -66,6 +67,7 @@ def test_ticks_of_beat_run_the_chores(maintenance: Process, beat: Process, conn:
 def test_nobody_who_reaches_the_broker_can_stop_or_starve_the_worker(
     maintenance: Process, conn: Connection, settings: Settings
 ) -> None:
+    kombu.pools.reset()  # of connections by address: those that an earlier test left may be dead
     with make_app(settings) as app:
         for command in ("shutdown", "pool_shrink", "cancel_consumer", "add_consumer", "rate_limit", "revoke"):
             app.control.broadcast(command)
