@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import APIRouter
-from starlette.responses import Response
 
-from app.api.rights import demand
-from app.camunda.answers import answer
-from app.camunda.listing import AS_ID, TENANTS, Listing, counted, equal, found
-from app.camunda.route import CamundaCall, CamundaRoute
+from app.camunda.listing import AS_ID, TENANTS, Listing, equal
+from app.camunda.lists import serve_list
+from app.camunda.route import CamundaRoute
 
 router = APIRouter(prefix="/engine-rest/event-subscription", route_class=CamundaRoute)
 
@@ -33,19 +31,6 @@ SUBSCRIPTIONS: Final = Listing(
 )
 
 
-@router.get("")
-async def list_subscriptions(call: CamundaCall) -> Response:
-    """Tokens that wait, and start events of the latest versions, which belong to no execution."""
-    demand(call.principal, "read")
-    return answer([shown_subscription(row) for row in await found(call, SUBSCRIPTIONS)])
-
-
-@router.get("/count")
-async def count(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    return answer({"count": await counted(call, SUBSCRIPTIONS)})
-
-
 def shown_subscription(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "id": row["subscription_id"],
@@ -57,3 +42,6 @@ def shown_subscription(row: Mapping[str, Any]) -> dict[str, Any]:
         "createdDate": row["opened_at"],
         "tenantId": None,
     }
+
+
+serve_list(router, SUBSCRIPTIONS, shown_subscription, ["GET"])

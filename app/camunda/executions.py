@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from app.api.rights import demand
-from app.camunda.answers import answer, done
+from app.camunda.answers import done
 from app.camunda.errors import CamundaError, invalid, refused
 from app.camunda.graphs import graph_of
 from app.camunda.listing import (
@@ -18,13 +18,12 @@ from app.camunda.listing import (
     TENANTS,
     Filter,
     Listing,
-    counted,
     equal,
     flag,
-    found,
     like,
     one,
 )
+from app.camunda.lists import serve_list, serve_one
 from app.camunda.related import having, unknown, waiting
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.values import plain, read_variables, save_files, types
@@ -72,28 +71,6 @@ EXECUTIONS: Final = Listing(
 )  # fmt: skip
 
 
-@router.api_route("", methods=["GET", "POST"])
-async def list_executions(call: CamundaCall) -> Response:
-    """Instances that run, and their tokens."""
-    demand(call.principal, "read")
-    return answer([_shown(row) for row in await found(call, EXECUTIONS)])
-
-
-@router.api_route("/count", methods=["GET", "POST"])
-async def count(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    return answer({"count": await counted(call, EXECUTIONS)})
-
-
-@router.get("/{execution_id}")
-async def get(call: CamundaCall, execution_id: str) -> Response:
-    demand(call.principal, "read")
-    row = await one(call, EXECUTIONS, execution_id)
-    if row is None:
-        raise invalid(f"Execution with id {execution_id[:64]} does not exist", 404)
-    return answer(_shown(row))
-
-
 @router.post("/{execution_id}/signal")
 async def signal(call: CamundaCall, execution_id: str) -> Response:
     """Let an execution go on that stands on a receive task."""
@@ -135,3 +112,7 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
         "ended": False,
         "tenantId": None,
     }
+
+
+serve_list(router, EXECUTIONS, _shown)
+serve_one(router, EXECUTIONS, _shown, "execution_id", "Execution with id {} does not exist")

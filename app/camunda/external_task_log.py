@@ -20,12 +20,12 @@ from app.camunda.listing import (
     AS_ID,
     TENANTS,
     Listing,
-    counted,
     equal,
     found,
     number,
     one_of,
 )
+from app.camunda.lists import serve_list
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.sent import Sent, uuid_of
 
@@ -110,38 +110,6 @@ LOG: Final = Listing(
 )  # fmt: skip
 
 
-@router.api_route("", methods=["GET", "POST"])
-async def list_lines(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    return answer([_shown(row) for row in await found(call, LOG)])
-
-
-@router.api_route("/count", methods=["GET", "POST"])
-async def count(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    return answer({"count": await counted(call, LOG)})
-
-
-@router.get("/{log_id}")
-async def get(call: CamundaCall, log_id: str) -> Response:
-    demand(call.principal, "read")
-    rows = await found(call, LOG, _named(log_id, LOG.table))
-    if not rows:
-        raise invalid(f"Historic external task log with id {log_id[:255]} does not exist", 404)
-    return answer(_shown(rows[0]))
-
-
-@router.get("/{log_id}/error-details")
-async def error_details(call: CamundaCall, log_id: str) -> Response:
-    """What the worker said beside the message of this failure, as text; 204 when it said nothing."""
-    demand(call.principal, "read")
-    conditions = [_named(log_id, LOG.table), *LOG.conditions(Sent({}), call.principal.only_types)]
-    rows = await call.parts.database.view(select(LOG.table.c.details).where(*conditions))
-    if not rows:
-        raise invalid(f"No historic external task log found with id {log_id[:255]}", 404)
-    return Response(rows[0].details, media_type="text/plain") if rows[0].details else done()
-
-
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     definition = row["process_key"] and definition_id(row["process_key"], row["process_version"], row["definition_id"])
     return {
@@ -164,3 +132,26 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
         "rootProcessInstanceId": row["instance_id"],
         **{name: row["kind"] == kind for name, kind in _KINDS.items()},
     }
+
+
+serve_list(router, LOG, _shown)
+
+
+@router.get("/{log_id}")
+async def get(call: CamundaCall, log_id: str) -> Response:
+    demand(call.principal, "read")
+    rows = await found(call, LOG, _named(log_id, LOG.table))
+    if not rows:
+        raise invalid(f"Historic external task log with id {log_id[:255]} does not exist", 404)
+    return answer(_shown(rows[0]))
+
+
+@router.get("/{log_id}/error-details")
+async def error_details(call: CamundaCall, log_id: str) -> Response:
+    """What the worker said beside the message of this failure, as text; 204 when it said nothing."""
+    demand(call.principal, "read")
+    conditions = [_named(log_id, LOG.table), *LOG.conditions(Sent({}), call.principal.only_types)]
+    rows = await call.parts.database.view(select(LOG.table.c.details).where(*conditions))
+    if not rows:
+        raise invalid(f"No historic external task log found with id {log_id[:255]}", 404)
+    return Response(rows[0].details, media_type="text/plain") if rows[0].details else done()

@@ -7,28 +7,22 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import APIRouter
-from starlette.responses import Response
 
-from app.api.rights import demand
-from app.camunda.answers import answer
-from app.camunda.errors import invalid
 from app.camunda.identifiers import definition_id
 from app.camunda.listing import (
     AS_DEFINITION,
     AS_ID,
     TENANTS,
     Listing,
-    counted,
     equal,
     flag,
-    found,
     like,
     moment,
     nothing,
-    one,
     one_of,
 )
-from app.camunda.route import CamundaCall, CamundaRoute
+from app.camunda.lists import serve_list, serve_one
+from app.camunda.route import CamundaRoute
 
 router = APIRouter(prefix="/engine-rest/history/incident", route_class=CamundaRoute)
 
@@ -75,27 +69,6 @@ INCIDENTS: Final = Listing(
 )  # fmt: skip
 
 
-@router.api_route("", methods=["GET", "POST"])
-async def list_incidents(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    return answer([_shown(row) for row in await found(call, INCIDENTS)])
-
-
-@router.api_route("/count", methods=["GET", "POST"])
-async def count(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    return answer({"count": await counted(call, INCIDENTS)})
-
-
-@router.get("/{incident_id}")
-async def get(call: CamundaCall, incident_id: str) -> Response:
-    demand(call.principal, "read")
-    row = await one(call, INCIDENTS, incident_id)
-    if row is None:
-        raise invalid(f"Historic incident with id {incident_id[:64]} does not exist", 404)
-    return answer(_shown(row))
-
-
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "id": row["incident_id"],
@@ -121,3 +94,7 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
         "deleted": row["deleted"],
         "resolved": not row["open"] and not row["deleted"],
     }
+
+
+serve_list(router, INCIDENTS, _shown)
+serve_one(router, INCIDENTS, _shown, "incident_id", "Historic incident with id {} does not exist")

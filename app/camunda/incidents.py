@@ -10,7 +10,6 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from app.api.rights import demand
-from app.camunda.answers import answer
 from app.camunda.errors import invalid, refused
 from app.camunda.identifiers import definition_id
 from app.camunda.listing import (
@@ -18,15 +17,14 @@ from app.camunda.listing import (
     AS_ID,
     TENANTS,
     Listing,
-    counted,
     equal,
-    found,
     like,
     moment,
     nothing,
     one,
     one_of,
 )
+from app.camunda.lists import serve_list, serve_one
 from app.camunda.related import always
 from app.camunda.route import CamundaCall, CamundaRoute
 
@@ -69,28 +67,6 @@ INCIDENTS: Final = Listing(
 )  # fmt: skip
 
 
-@router.get("")
-async def list_incidents(call: CamundaCall) -> Response:
-    """Open incidents, in the order in which they came to be."""
-    demand(call.principal, "read")
-    return answer([_shown(row) for row in await found(call, INCIDENTS)])
-
-
-@router.get("/count")
-async def count(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    return answer({"count": await counted(call, INCIDENTS)})
-
-
-@router.get("/{incident_id}")
-async def get(call: CamundaCall, incident_id: str) -> Response:
-    demand(call.principal, "read")
-    row = await one(call, INCIDENTS, incident_id)
-    if row is None:
-        raise invalid(f"No matching incident with id {incident_id[:64]}", 404)
-    return answer(_shown(row))
-
-
 @router.delete("/{incident_id}")
 async def resolve(call: CamundaCall, incident_id: str) -> Response:
     """400: retries resolve incidents here; there are none that somebody has made by hand."""
@@ -119,3 +95,7 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
         "jobDefinitionId": None,
         "annotation": None,
     }
+
+
+serve_list(router, INCIDENTS, _shown, ["GET"])
+serve_one(router, INCIDENTS, _shown, "incident_id", "No matching incident with id {}")

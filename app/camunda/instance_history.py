@@ -8,10 +8,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter
 from sqlalchemy import ColumnElement, TableClause, literal
-from starlette.responses import Response
 
-from app.api.rights import demand
-from app.camunda.answers import answer
 from app.camunda.errors import invalid
 from app.camunda.identifiers import definition_id
 from app.camunda.listing import (
@@ -20,18 +17,16 @@ from app.camunda.listing import (
     TENANTS,
     Filter,
     Listing,
-    counted,
     equal,
     flag,
-    found,
     like,
     moment,
     nothing,
-    one,
     one_of,
 )
+from app.camunda.lists import serve_list, serve_one
 from app.camunda.related import either, having, unknown
-from app.camunda.route import CamundaCall, CamundaRoute
+from app.camunda.route import CamundaRoute
 from app.camunda.sent import Sent
 from app.camunda.variable_filters import variables
 
@@ -128,27 +123,6 @@ INSTANCES: Final = Listing(
 )  # fmt: skip
 
 
-@router.api_route("", methods=["GET", "POST"])
-async def list_instances(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    return answer([shown_history(row) for row in await found(call, INSTANCES)])
-
-
-@router.api_route("/count", methods=["GET", "POST"])
-async def count(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    return answer({"count": await counted(call, INSTANCES)})
-
-
-@router.get("/{instance_id}")
-async def get(call: CamundaCall, instance_id: str) -> Response:
-    demand(call.principal, "read")
-    row = await one(call, INSTANCES, instance_id)
-    if row is None:
-        raise invalid(f"Historic process instance with id {instance_id[:64]} does not exist", 404)
-    return answer(shown_history(row))
-
-
 def shown_history(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "id": row["instance_id"],
@@ -172,3 +146,7 @@ def shown_history(row: Mapping[str, Any]) -> dict[str, Any]:
         "state": row["state"],
         "restartedProcessInstanceId": None,
     }
+
+
+serve_list(router, INSTANCES, shown_history)
+serve_one(router, INSTANCES, shown_history, "instance_id", "Historic process instance with id {} does not exist")

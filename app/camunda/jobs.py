@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, TableClause, and_, false
 from starlette.responses import PlainTextResponse, Response
 
 from app.api.rights import demand
-from app.camunda.answers import answer, done
+from app.camunda.answers import done
 from app.camunda.errors import CamundaError, invalid, refused
 from app.camunda.identifiers import definition_id
 from app.camunda.listing import (
@@ -22,15 +22,14 @@ from app.camunda.listing import (
     AS_ID,
     TENANTS,
     Listing,
-    counted,
     equal,
     flag,
-    found,
     moments,
     nothing,
     one,
     one_of,
 )
+from app.camunda.lists import serve_list, serve_one
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.sent import Sent
 from app.engine import next_start
@@ -58,6 +57,11 @@ def _greatest_priority(asked: Sent, view: TableClause) -> ColumnElement[bool] | 
     return false() if given < 0 else None
 
 
+def _one_kind(asked: Sent, view: TableClause) -> None:
+    if asked.boolean("timers") and asked.boolean("messages"):
+        raise invalid("Parameter timers cannot be used together with parameter messages.")
+
+
 JOBS: Final = Listing(
     view="camunda_jobs",
     key="job_id",
@@ -79,6 +83,7 @@ JOBS: Final = Listing(
         flag("withRetriesLeft", "not stuck"),
         flag("noRetriesLeft", "stuck"),
         flag("executable", "not stuck and not suspended and coalesce(due_at <= celeriac.now(), true)"),
+        _one_kind,
         flag("timers", "kind = 'timer'"),
         flag("messages", "kind = 'message'"),
         moments("dueDates", "due_at"),
@@ -98,29 +103,6 @@ JOBS: Final = Listing(
         "jobRetries": "stuck", "jobDueDate": "due_at", "tenantId": "job_id",
     },
 )  # fmt: skip
-
-
-@router.api_route("", methods=["GET", "POST"])
-async def list_jobs(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    _demand_one_kind(call.asked_anyhow)
-    return answer([shown_job(row) for row in await found(call, JOBS)])
-
-
-@router.api_route("/count", methods=["GET", "POST"])
-async def count(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    _demand_one_kind(call.asked_anyhow)
-    return answer({"count": await counted(call, JOBS)})
-
-
-@router.get("/{job_id}")
-async def get(call: CamundaCall, job_id: str) -> Response:
-    demand(call.principal, "read")
-    row = await one(call, JOBS, job_id)
-    if row is None:
-        raise invalid(f"Job with id {job_id[:64]} does not exist", 404)
-    return answer(shown_job(row))
 
 
 @router.get("/{job_id}/stacktrace")
@@ -210,11 +192,6 @@ def shown_job(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _demand_one_kind(asked: Sent) -> None:
-    if asked.boolean("timers") and asked.boolean("messages"):
-        raise invalid("Parameter timers cannot be used together with parameter messages.")
-
-
 async def _job(call: CamundaCall, job_id: str) -> dict[str, Any]:
     row = await one(call, JOBS, job_id)
     if row is None:
@@ -258,3 +235,7 @@ async def _start(call: CamundaCall, job_id: str) -> None:
         next_at=next_start(row.timing, row.created_at, row.fired, row.now),
     )
     await call.parts.advancer.advance(one_.instance_id for one_ in started)
+
+
+serve_list(router, JOBS, shown_job)
+serve_one(router, JOBS, shown_job, "job_id", "Job with id {} does not exist")

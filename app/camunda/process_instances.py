@@ -22,14 +22,13 @@ from app.camunda.listing import (
     Filter,
     Kind,
     Listing,
-    counted,
     equal,
     flag,
-    found,
     like,
     nothing,
     one_of,
 )
+from app.camunda.lists import serve_list
 from app.camunda.related import either, having
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.variable_filters import variables
@@ -81,17 +80,7 @@ INSTANCES: Final = Listing(
 )  # fmt: skip
 
 
-@router.api_route("", methods=["GET", "POST"])
-async def list_instances(call: CamundaCall) -> Response:
-    """Instances that run, in the order of their start."""
-    demand(call.principal, "read")
-    return answer([shown_instance(row) for row in await found(call, INSTANCES)])
-
-
-@router.api_route("/count", methods=["GET", "POST"])
-async def count(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    return answer({"count": await counted(call, INSTANCES)})
+serve_list(router, INSTANCES, shown_instance)
 
 
 @router.get("/{instance_id}")
