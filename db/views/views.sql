@@ -356,7 +356,7 @@ select i.id as instance_id, i.business_key, i.definition_id, d.key as process_ke
        (select h.node from celeriac.instance_history h where h.instance_id = i.id and h.what = 'entered' order by h.number limit 1) as start_node
   from celeriac.instance i join celeriac.definition d on d.id = i.definition_id;
 
--- Visits of tokens to elements. One that came and went within an advance was no token of the database: it has an id made of its
+-- Visits of tokens to elements, but for link events. One that came and went within an advance was no token of the database: it has an id made of its
 -- number. Those that have ended without a line of their own waited at a join for the one that went on, or at a gateway for an event.
 create view celeriac.camunda_activities as
 select v.number, coalesce(v.token_id, md5(v.instance_id || ':' || v.token)::uuid) as visit_id, v.instance_id, v.token, v.token_id, v.node,
@@ -379,7 +379,8 @@ select v.number, coalesce(v.token_id, md5(v.instance_id || ':' || v.token)::uuid
                  group by l.instance_id, l.token, l.node) h
           left join celeriac.token t on t.uid = h.token_id) v
   join celeriac.instance i on i.id = v.instance_id
-  join celeriac.definition d on d.id = i.definition_id;
+  join celeriac.definition d on d.id = i.definition_id
+ where v.node <> all (d.passages);
 
 -- Incidents of instances, open and resolved, as Camunda's history has them. `configuration`: the external task, or the job.
 create view celeriac.camunda_incidents as

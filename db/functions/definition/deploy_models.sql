@@ -69,13 +69,15 @@ begin
     select fresh, r ->> 'name', decode(r ->> 'content', 'base64') from jsonb_array_elements(resources) r where r ->> 'name' <> all (same);
     for model in select d from jsonb_array_elements(definitions) d where d ->> 'resource' <> all (same) loop
         insert into celeriac.definition (id, key, version, name, version_tag, category, description, checksum, deployment_id, resource,
-                                         graph, topics, startable, active_from, deployed_at)
+                                         graph, topics, startable, active_from, passages, deployed_at)
         select celeriac.uuid_v7(moment), model ->> 'key',
                coalesce((select max(n.version) from celeriac.definition n where n.key = model ->> 'key'), 0) + 1,
                model ->> 'name', model ->> 'version_tag', model ->> 'category', model ->> 'description',
                decode(model ->> 'checksum', 'hex'), fresh, model ->> 'resource',
                model -> 'graph', array(select jsonb_array_elements_text(model -> 'topics')),
-               (model ->> 'startable')::boolean, deploy_models.active_from, moment
+               (model ->> 'startable')::boolean, deploy_models.active_from,
+               array(select e.id from jsonb_array_elements(model -> 'graph' -> 'nodes') n
+                      cross join lateral (values (n ->> 'id'), (n ->> 'link')) e (id) where n ->> 'kind' = 'link'), moment
         returning * into made;
         perform celeriac.open_starts(made, model -> 'starts', moment);
         return query select fresh, made.id, made.key, made.version, true;

@@ -84,7 +84,7 @@ alter type celeriac.fitting_wait add attribute token_id uuid;
 alter type celeriac.reached_instance add attribute token_id uuid;
 drop function if exists celeriac.fitting_waits(text, text, text, jsonb, uuid, text[]);
 
--- active_from: until then a definition is as good as suspended.
+-- active_from: until then a definition is as good as suspended. passages: link events, which are but a way to draw a flow.
 alter table celeriac.deployment
     add column source text,
     alter column name drop not null;
@@ -92,7 +92,8 @@ create index deployment_name on celeriac.deployment (name, id) where name is not
 alter table celeriac.definition
     add column category text,
     add column description text,
-    add column active_from timestamptz;
+    add column active_from timestamptz,
+    add column passages text[] not null default '{}';
 drop function if exists celeriac.deploy_models(text, jsonb, jsonb, jsonb, text);
 drop function if exists celeriac.start_instance(uuid, jsonb, text, text, text, text);
 
