@@ -4,6 +4,7 @@ Each task is the only one of its instance, so every completion advances an insta
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -127,24 +128,24 @@ def top_up(connection: Connection, owner: psycopg.Connection[Any], definition: s
             advance(connection, str(started.instance_id))
 
 
-class Worker:
+class Worker(ABC):
     """One worker with one connection, as benchmarks.callers.Caller; nobody enqueues here."""
 
     def enqueue(self, count: int) -> None:
-        raise NotImplementedError
+        raise NotImplementedError("tasks come from instances")
 
-    def fetch(self, count: int) -> Sequence[Held]:
-        raise NotImplementedError
+    @abstractmethod
+    def fetch(self, count: int) -> Sequence[Held]: ...
 
     def complete(self, held: Sequence[Held]) -> None:
         for one in held:
             self.complete_one(one)
 
-    def complete_one(self, held: Held) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def complete_one(self, held: Held) -> None: ...
 
-    def close(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def close(self) -> None: ...
 
 
 class CamundaWorker(Worker):

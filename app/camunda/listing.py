@@ -21,6 +21,7 @@ from uuid import UUID
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     ColumnElement,
     Select,
     TableClause,
@@ -31,9 +32,9 @@ from sqlalchemy import (
     false,
     func,
     literal,
+    literal_column,
     select,
     table,
-    text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
@@ -238,11 +239,16 @@ def moments(name: str, at: str) -> Filter:
     return narrow
 
 
+def holds(condition: str) -> ColumnElement[bool]:
+    """SQL of ours on the view's columns."""
+    return literal_column(f"({condition})", Boolean)
+
+
 def flag(name: str, condition: str) -> Filter:
     """A truth value that is only asked for when it is true; `condition` is SQL on the view's columns."""
 
     def narrow(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
-        return text(f"({condition})") if asked.boolean(name) else None  # type: ignore[return-value]
+        return holds(condition) if asked.boolean(name) else None
 
     return narrow
 
@@ -253,7 +259,7 @@ def whether(name: str, condition: str) -> Filter:
     def narrow(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
         if name not in asked:
             return None
-        return text(f"({condition})" if asked.boolean(name) else f"(not ({condition}))")  # type: ignore[return-value]
+        return holds(condition if asked.boolean(name) else f"not ({condition})")
 
     return narrow
 

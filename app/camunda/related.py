@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, TableClause, and_, column, literal, or_, select, table, text
 
 from app.camunda.errors import invalid
-from app.camunda.listing import Filter, equal
+from app.camunda.listing import Filter, equal, holds
 from app.camunda.sent import Sent, demand_few
 
 MOST_OR_QUERIES: Final = 20
@@ -37,7 +37,7 @@ def always(condition: str) -> Filter:
     """What holds of every row of a list; `condition` is SQL on the view's columns."""
 
     def narrow(asked: Sent, view: TableClause) -> ColumnElement[bool] | None:
-        return text(f"({condition})")  # type: ignore[return-value]
+        return holds(condition)
 
     return narrow
 
