@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
 from uuid import UUID
 
 from fastapi import APIRouter
-from sqlalchemy import select
 from starlette.responses import Response
 
 from app.api.rights import demand
@@ -17,15 +14,12 @@ from app.camunda.batches import finished_batch
 from app.camunda.errors import CamundaError, invalid
 from app.camunda.external_task_queries import TASKS
 from app.camunda.external_tasks import follow, read_retries
-from app.camunda.listing import Listing
+from app.camunda.listing import MOST_CHANGED, keys
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.sent import Sent, uuid_of
 from db.errors import NotFound
 
 router = APIRouter(prefix="/engine-rest/external-task", route_class=CamundaRoute)
-
-MOST_CHANGED: Final = 10_000
-"""Tasks of one call: it is one transaction."""
 
 
 @router.put("/retries")
@@ -71,25 +65,17 @@ async def _selected(call: CamundaCall) -> list[UUID]:
         raise invalid("External task id cannot be null: externalTaskIds contains null value")
     ids = [_known(one) for one in sent.names("externalTaskIds") or []]
     if "externalTaskQuery" in sent:
-        ids += await _found(call, TASKS, sent.sent("externalTaskQuery"))
+        ids += await keys(call, TASKS, sent.sent("externalTaskQuery"))
     instances = [one for one in map(uuid_of, sent.names("processInstanceIds") or []) if one is not None]
     for name, listing in (
         ("processInstanceQuery", process_instances.INSTANCES),
         ("historicProcessInstanceQuery", instance_history.INSTANCES),
     ):
         if name in sent:
-            instances += map(str, await _found(call, listing, sent.sent(name)))
+            instances += map(str, await keys(call, listing, sent.sent(name)))
     if instances:
-        ids += await _found(call, TASKS, Sent({"processInstanceIdIn": instances}))
+        ids += await keys(call, TASKS, Sent({"processInstanceIdIn": instances}))
     return list(dict.fromkeys(ids))
-
-
-async def _found(call: CamundaCall, listing: Listing, asked: Sent) -> Sequence[Any]:
-    """The keys of what a query finds."""
-    key = listing.table.c[listing.key]
-    conditions = listing.conditions(asked, call.principal.only_types)
-    statement = select(key).where(*conditions).order_by(key).limit(MOST_CHANGED + 1)
-    return [row[0] for row in await call.parts.database.view(statement)]
 
 
 def _known(task_id: str) -> UUID:

@@ -46,6 +46,8 @@ from db.listing import within
 
 MOST_ROWS: Final = 10_000
 """Rows of one answer, however many are asked for or there are: a client that wants more pages."""
+MOST_CHANGED: Final = 10_000
+"""Things that one call changes: it is one transaction."""
 ORDERS: Final = ("asc", "desc")
 
 Filter = Callable[[Sent, TableClause], ColumnElement[bool] | None]
@@ -135,6 +137,15 @@ async def counted(call: CamundaCall, listing: Listing, *more: ColumnElement[bool
     conditions = listing.conditions(call.asked_anyhow, call.principal.only_types)
     statement = select(func.count()).select_from(listing.table).where(*conditions, *more)
     return int((await call.parts.database.view(statement))[0][0])
+
+
+async def keys(call: CamundaCall, listing: Listing, asked: Sent) -> list[UUID]:
+    """The keys of what a query finds, in an order in which any two requests lock them; at most one more than a call may
+    change, which shows that they are too many."""
+    key = listing.table.c[listing.key]
+    conditions = listing.conditions(asked, call.principal.only_types)
+    statement = select(key).where(*conditions).order_by(key).limit(MOST_CHANGED + 1)
+    return [row[0] for row in await call.parts.database.view(statement)]
 
 
 async def one(call: CamundaCall, listing: Listing, given: str | None, kind: Kind = AS_ID) -> dict[str, Any] | None:

@@ -7,11 +7,10 @@ is changed in one transaction, at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from fastapi import APIRouter
-from sqlalchemy import select
 from starlette.responses import Response
 
 from app.api.rights import demand
@@ -19,7 +18,7 @@ from app.camunda import instance_history, process_instances
 from app.camunda.answers import answer, done
 from app.camunda.batches import finished_batch
 from app.camunda.errors import invalid, refused
-from app.camunda.listing import Listing
+from app.camunda.listing import MOST_CHANGED, Listing, keys
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.sent import Sent
 from db.call import aone
@@ -27,8 +26,6 @@ from db.errors import AlreadyEnded, Invalid, NotFound
 
 router = APIRouter(prefix="/engine-rest", route_class=CamundaRoute)
 
-MOST_CHANGED: Final = 10_000
-"""Instances of one call: it is one transaction."""
 AT_ONCE: Final = 100
 """Instances that go on, or end, before the answer; the chore sees to the rest."""
 HISTORY: Final = "historicProcessInstanceQuery"
@@ -79,7 +76,7 @@ async def forget_one(call: CamundaCall, instance_id: str) -> Response:
     """Forget an ended instance with its variables, activities, incidents and files."""
     demand(call.principal, "manage")
     may_be_missing = "failIfNotExists" in call.asked and not call.asked.boolean("failIfNotExists")
-    ids = await _found(call, instance_history.INSTANCES, Sent({"processInstanceId": instance_id}))
+    ids = await keys(call, instance_history.INSTANCES, Sent({"processInstanceId": instance_id}))
     if not ids and not may_be_missing:
         raise invalid(f"Historic process instance with id {instance_id[:64]} does not exist", 404)
     await _forget(call, ids)
@@ -101,7 +98,7 @@ async def suspend_all(call: CamundaCall, ids: Sequence[UUID], suspended: bool) -
 
 async def of_process(call: CamundaCall, **asked: str) -> list[UUID]:
     """The instances that run of a process: `processDefinitionId` or `processDefinitionKey`."""
-    return _few(await _found(call, process_instances.INSTANCES, Sent(asked)))
+    return _few(await keys(call, process_instances.INSTANCES, Sent(asked)))
 
 
 async def _suspend(call: CamundaCall) -> int:
@@ -120,16 +117,16 @@ async def _named(call: CamundaCall, listing: Listing, names: str, query: str) ->
     """Those that are named in some way, once; 400 for an id that is nobody's, and for none at all."""
     sent = call.sent
     given = list(dict.fromkeys(sent.names(names) or ()))
-    ids = await _found(call, listing, Sent({"processInstanceIds": given})) if given else []
+    ids = await keys(call, listing, Sent({"processInstanceIds": given})) if given else []
     if len(ids) < len(given):
         missing = next(one for one in given if one.lower() not in map(str, ids))
         raise invalid(f"Cannot find process instance with id {missing[:64]}", 404)
     if query in sent:
-        ids += await _found(call, listing, sent.sent(query))
+        ids += await keys(call, listing, sent.sent(query))
     if HISTORY in sent and query != HISTORY:
-        past = _few(await _found(call, instance_history.INSTANCES, sent.sent(HISTORY)))
+        past = _few(await keys(call, instance_history.INSTANCES, sent.sent(HISTORY)))
         # Those that have ended are not meant.
-        ids += await _found(call, listing, Sent({"processInstanceIds": [str(one) for one in past]})) if past else []
+        ids += await keys(call, listing, Sent({"processInstanceIds": [str(one) for one in past]})) if past else []
     ids = _few(sorted(set(ids)))
     if not ids:
         raise invalid(f"{names} is empty")
@@ -140,15 +137,6 @@ def _few(ids: list[UUID]) -> list[UUID]:
     if len(ids) > MOST_CHANGED:
         raise invalid(f"no more than {MOST_CHANGED} process instances can be changed by one call")
     return ids
-
-
-async def _found(call: CamundaCall, listing: Listing, asked: Sent) -> list[UUID]:
-    """The ids that a query finds, in an order in which any two requests lock them."""
-    key = listing.table.c[listing.key]
-    conditions = listing.conditions(asked, call.principal.only_types)
-    statement = select(key).where(*conditions).order_by(key).limit(MOST_CHANGED + 1)
-    rows: Sequence[Any] = await call.parts.database.view(statement)
-    return [row[0] for row in rows]
 
 
 async def _forget(call: CamundaCall, ids: Sequence[UUID]) -> None:
