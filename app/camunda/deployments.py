@@ -21,7 +21,8 @@ from app.camunda.answers import answer, done
 from app.camunda.errors import ENGINE, CamundaError, invalid, refused
 from app.camunda.file_answers import saved_as
 from app.camunda.links import links
-from app.camunda.listing import AS_ID, TENANTS, Listing, counted, equal, flag, found, like, moment, one
+from app.camunda.listing import AS_ID, TENANTS, Listing, equal, flag, like, moment, one
+from app.camunda.lists import serve_list
 from app.camunda.process_definitions import shown_definition
 from app.camunda.route import CamundaCall, CamundaRoute, takes_form
 from app.camunda.sent import Sent
@@ -107,17 +108,18 @@ async def create(call: CamundaCall) -> Response:
     )
 
 
-@router.get("")
-async def list_deployments(call: CamundaCall) -> Response:
-    """Deployments, in the order in which they were made."""
-    demand(call.principal, "read")
-    return answer([shown_deployment(row) for row in await found(call, DEPLOYMENTS)])
+def shown_deployment(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "links": [],
+        "id": row["deployment_id"],
+        "name": row["name"],
+        "source": row["source"],
+        "deploymentTime": row["deployed_at"],
+        "tenantId": None,
+    }
 
 
-@router.get("/count")
-async def count(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    return answer({"count": await counted(call, DEPLOYMENTS)})
+serve_list(router, DEPLOYMENTS, shown_deployment, ["GET"])
 
 
 @router.get("/{deployment_id}")
@@ -182,17 +184,6 @@ async def delete(call: CamundaCall, deployment_id: str) -> Response:
         if asyncio.get_running_loop().time() > stop_at:
             raise refused("the deployment has more instances than can be deleted at once: delete it again")
         await call.parts.advancer.advance(gone.stopped or ())
-
-
-def shown_deployment(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "links": [],
-        "id": row["deployment_id"],
-        "name": row["name"],
-        "source": row["source"],
-        "deploymentTime": row["deployed_at"],
-        "tenantId": None,
-    }
 
 
 def _read(parts: Sequence[Part]) -> tuple[Sent, list[Resource]]:

@@ -22,16 +22,15 @@ from app.camunda.listing import (
     TENANTS,
     Filter,
     Listing,
-    counted,
     equal,
     flag,
-    found,
     like,
     moment,
     nothing,
     number,
     one_of,
 )
+from app.camunda.lists import serve_list
 from app.camunda.related import having
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.values import Typed, plain, read_variables, save_files, types
@@ -92,17 +91,26 @@ DEFINITIONS: Final = Listing(
 )  # fmt: skip
 
 
-@router.get("")
-async def list_definitions(call: CamundaCall) -> Response:
-    """Definitions, every version of them, in the order in which they were deployed."""
-    demand(call.principal, "read")
-    return answer([shown_definition(row) for row in await found(call, DEFINITIONS)])
+def shown_definition(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": definition_id(row["key"], row["version"], row["definition_id"]),
+        "key": row["key"],
+        "category": row["category"],
+        "description": row["description"],
+        "name": row["name"],
+        "version": row["version"],
+        "resource": row["resource"],
+        "deploymentId": row["deployment_id"],
+        "diagram": None,
+        "suspended": row["suspended"],
+        "tenantId": None,
+        "versionTag": row["version_tag"],
+        "historyTimeToLive": None,  # what has ended is kept as long as the server is told to keep it
+        "startableInTasklist": True,
+    }
 
 
-@router.get("/count")
-async def count(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    return answer({"count": await counted(call, DEFINITIONS)})
+serve_list(router, DEFINITIONS, shown_definition, ["GET"])
 
 
 @router.get("/key/{key}")
@@ -152,25 +160,6 @@ async def start(call: CamundaCall, given: str) -> Response:
     """Start an instance of this version."""
     demand(call.principal, "enqueue")
     return await start_one(call, await by_id(call, given, bounded=False))
-
-
-def shown_definition(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "id": definition_id(row["key"], row["version"], row["definition_id"]),
-        "key": row["key"],
-        "category": row["category"],
-        "description": row["description"],
-        "name": row["name"],
-        "version": row["version"],
-        "resource": row["resource"],
-        "deploymentId": row["deployment_id"],
-        "diagram": None,
-        "suspended": row["suspended"],
-        "tenantId": None,
-        "versionTag": row["version_tag"],
-        "historyTimeToLive": None,  # what has ended is kept as long as the server is told to keep it
-        "startableInTasklist": True,
-    }
 
 
 async def by_id(call: CamundaCall, given: str, *, bounded: bool = True) -> dict[str, Any]:

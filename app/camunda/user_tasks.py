@@ -10,9 +10,10 @@ from starlette.responses import Response
 from app.api.fields import LARGEST_INTEGER
 from app.api.rights import Verb, demand
 from app.camunda.answers import answer, done
-from app.camunda.errors import CamundaError, invalid, refused
+from app.camunda.errors import CamundaError, refused
 from app.camunda.instance_shape import shown_variables
-from app.camunda.listing import counted, found, one
+from app.camunda.listing import one
+from app.camunda.lists import serve_list, serve_one
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.sent import LONGEST_NAME, Sent
 from app.camunda.user_task_rows import USER_TASKS, candidates, shown_user_task
@@ -26,25 +27,8 @@ router = APIRouter(prefix="/engine-rest/task", route_class=CamundaRoute)
 LONGEST_DESCRIPTION: Final = 4000
 
 
-@router.api_route("", methods=["GET", "POST"])
-async def list_user_tasks(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    return answer([shown_user_task(row) for row in await found(call, USER_TASKS)])
-
-
-@router.api_route("/count", methods=["GET", "POST"])
-async def count(call: CamundaCall) -> Response:
-    demand(call.principal, "read")
-    return answer({"count": await counted(call, USER_TASKS)})
-
-
-@router.get("/{task_id}")
-async def get(call: CamundaCall, task_id: str) -> Response:
-    demand(call.principal, "read")
-    row = await one(call, USER_TASKS, task_id)
-    if row is None:
-        raise invalid(f"No matching task with id {task_id[:64]}", 404)
-    return answer(shown_user_task(row))
+serve_list(router, USER_TASKS, shown_user_task)
+serve_one(router, USER_TASKS, shown_user_task, "task_id", "No matching task with id {}")
 
 
 @router.put("/{task_id}")
