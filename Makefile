@@ -8,7 +8,7 @@ ENVIRONMENT := .venv/.made
 
 export PYTHON
 
-.PHONY: help demo test check proof faults example bench up lock clean
+.PHONY: help demo test check fuzz proof faults example bench up lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -26,8 +26,11 @@ check: $(ENVIRONMENT)  ## lint, format, types, import contracts, docs
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/house/test_docs.py tests/house/test_layout.py
 
+fuzz: $(ENVIRONMENT)  ## the property tests, with examples never tried before
+	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile new -n $(TEST_PROCESSES) --dist loadfile $(ARGS)
+
 proof: $(ENVIRONMENT)  ## the state machine's proof in its long form (about half an hour)
-	PROOF_EXAMPLES=2000 PROOF_STEPS=80 PROOF_WHOLE=1 $(BIN)/python -m pytest tests/proof -n $(TEST_PROCESSES) --dist loadfile --timeout 7200 $(ARGS)
+	PROOF_EXAMPLES=2000 PROOF_STEPS=80 PROOF_WHOLE=1 $(BIN)/python -m pytest tests/proof --hypothesis-profile new -n $(TEST_PROCESSES) --dist loadfile --timeout 7200 $(ARGS)
 
 faults: $(ENVIRONMENT)  ## kill and cut off durable tasks at every point they come to (about ten minutes)
 	FAULTS=all $(BIN)/python -m pytest tests/faults -n $(TEST_PROCESSES) $(ARGS)

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import psycopg
 import pytest
+from hypothesis import settings as hypothesis_settings
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -30,6 +31,11 @@ from tests.clock import Clock
 # caught here, children get back as the default.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What is merged must not hang on the dice: `make test` tries the same examples each time, and `make fuzz` new ones.
+hypothesis_settings.register_profile("same", derandomize=True)
+hypothesis_settings.register_profile("new")
+hypothesis_settings.load_profile("same")
 
 VERSIONS: dict[str, Version] = {"16": 16, "18": 18, "system": "system"}
 TEMPLATE = "celeriac_template"

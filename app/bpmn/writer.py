@@ -1,7 +1,8 @@
 """A graph as a BPMN file: what the builder draws can be deployed like any model, and opened in a modeler.
 
-Reading the file again gives the same graph. Constants that are no plain text (numbers, booleans, empty text) become
-expressions of the same value.
+Reading the file again gives the same graph, with the options that it was read with: a script that was left out
+(`unrunnable=ignore`) is written as a script task without one. Constants that are no plain text (numbers, booleans,
+empty text) become expressions of the same value.
 """
 
 from __future__ import annotations

@@ -50,8 +50,9 @@ def run_a_little(content: bytes, options: Options | None = None) -> None:
         assert all(error.line >= 1 and "\n" not in str(error) for error in reading.report.errors)
         return
     for model in reading.models:
-        (again,) = read(write(model.graph)).models
-        assert again.graph == model.graph
+        again = read(write(model.graph), options)
+        assert not again.report.errors
+        assert [other.graph for other in again.models] == [model.graph]
         evaluate = evaluator(Surroundings())
         starts = model.graph.starts(model.graph.process)
         state = advance(model.graph, State(), [Started({"x": 1, "n": "2"}, starts[0].id)], evaluate).state
