@@ -25,6 +25,8 @@ from benchmarks.stopwatch import milliseconds
 from db.engine import sync_engine
 
 PAGE: Final = 50
+RARE: Final = 200
+"""Instances of a process whose tasks lie behind all others of their topic."""
 DEEP: Final = 10_000
 """Where a page begins that is far from the head."""
 ASKED_SECONDS: Final = 3.0
@@ -143,6 +145,9 @@ def run(quick: bool) -> Measured:
             one, wide = office.start("chain"), office.start("wide")
             add_crowd(owner, one, numbers.tasks, ended=False)
             add_crowd(owner, one, numbers.tasks // 4, ended=True)
+            office.deploy("rare", chain(1))
+            for _ in range(RARE):
+                office.start("rare")
             owner.execute("vacuum (analyze)")
             owner.execute("checkpoint")
             api = opened.enter_context(running_api(database, valkey.url()))
@@ -189,6 +194,8 @@ def queries(instance: str, wide: str, numbers: Numbers) -> Iterator[Query]:
         (", oldest first", by_age, {}),
         (", urgent ones first and the oldest of them", {"usePriority": True, **by_age}, {}),
         (", of a process", {}, {"processDefinitionKey": "chain"}),
+        (", of a process behind all others", {}, {"processDefinitionKey": "rare"}),
+        (", of a process behind all others, oldest first", by_age, {"processDefinitionKey": "rare"}),
         (", of a process that is not there", {}, {"processDefinitionKey": "none"}),
         (", of a business key", {}, {"businessKey": "order-70"}),
     ):

@@ -71,6 +71,7 @@ create table celeriac.instance (
 create index instance_of_definition on celeriac.instance (definition_id, id);
 create index instance_of_business_key on celeriac.instance (business_key, id) where business_key is not null;
 create index instance_open on celeriac.instance (id) where ended_at is null;
+create index instance_open_of_definition on celeriac.instance (definition_id) where ended_at is null;
 create unique index instance_idempotency on celeriac.instance (principal, idempotency_key) where idempotency_key is not null;
 
 create table celeriac.scope (

@@ -154,6 +154,23 @@ def test_one_that_fits_is_found_behind_very_many_that_do_not(bench: Bench, asked
     assert bench.clerk.scalar("select count(*) from celeriac.queue where state = 'LOCKED'") == len(rows)
 
 
+@pytest.mark.parametrize("sorting", [None, "asc", "desc"])
+def test_those_of_a_process_come_in_order_and_once_before_and_behind_very_many_others(
+    bench: Bench, sorting: str | None
+) -> None:
+    """Those ahead are found in the topic, those behind by the open instances of the process."""
+    ahead = [bench.start() for _ in range(2)]
+    for _ in range(3):
+        bench.clerk.enqueue_items([{"task_type": "mail"} for _ in range(900)])
+    order = ahead + [bench.start() for _ in range(3)]
+    if sorting == "desc":
+        order.reverse()
+    asked = [{"topic": "mail", "process_keys": ["p"]}]
+    found = [bench.choose(asked, most=most, sorting=sorting) for most in (1, 3, 5)]
+    assert [row.instance_id for rows in found for row in rows] == order
+    assert [len(rows) for rows in found] == [1, 3, 1]
+
+
 def test_a_claim_takes_exactly_what_it_returns(bench: Bench) -> None:
     for _ in range(6):
         bench.start(business_key="A")
