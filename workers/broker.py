@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from kombu.utils.uuid import uuid
 BATCH: Final = 200
 LONGEST_QUEUE_NAME_BYTES: Final = 255  # AMQP's limit for a routing key; the same for all brokers
 LARGEST_MESSAGE_BYTES: Final = 64 * 1024
+AMQP_QUEUE_DECLARE: Final = (50, 10)
+KEY_REFUSED: Final = re.compile(r"permissions to access (a|one of the) key")
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +60,10 @@ class Broker:
         self._channel: Any = None
 
     def queued(self, queue: str) -> int:
-        """How many messages lie in `queue` unconsumed; 0 for one that does not exist. Raises BrokerDown."""
+        """How many messages lie in `queue` unconsumed; 0 for one that does not exist.
+
+        Raises BrokerDown, and MessageRejected when this queue is none for us.
+        """
         try:
             return int(self._open_channel().queue_declare(queue=queue, passive=True).message_count)
         except Exception as failure:
@@ -126,11 +132,21 @@ def is_fault_of_message(failure: BaseException) -> bool:
     """Whether sending again is of no use: every other failure is the broker's, and passes."""
     if isinstance(failure, kombu.exceptions.BatchPublishError) and failure.__cause__ is not None:
         failure = failure.__cause__
+    unencodable = isinstance(failure, kombu.exceptions.EncodeError | redis.exceptions.DataError | UnicodeError)
+    return unencodable or is_about_queue(failure)
+
+
+def is_about_queue(failure: BaseException) -> bool:
+    """Whether the broker refused this one queue; others may take their messages."""
+    if isinstance(failure, redis.exceptions.NoPermissionError):
+        return KEY_REFUSED.search(str(failure)) is not None  # not so when we may not use a command at all
     # WRONGTYPE: the name of the queue is taken in Redis by something that is not a list.
     # Not so when Redis is full, read-only, loading or wants a password: those are ResponseErrors as well.
-    wrong_type = isinstance(failure, redis.exceptions.ResponseError) and "WRONGTYPE" in str(failure)
-    unencodable = isinstance(failure, kombu.exceptions.EncodeError | redis.exceptions.DataError | UnicodeError)
-    return wrong_type or unencodable
+    if isinstance(failure, redis.exceptions.ResponseError):
+        return "WRONGTYPE" in str(failure)
+    # An AMQP server says that it is another connection's own, or not for us to see.
+    asked_for_queue = getattr(failure, "method_sig", None) == AMQP_QUEUE_DECLARE
+    return asked_for_queue and getattr(failure, "code", None) in (403, 405, 406)
 
 
 def describe(failure: BaseException) -> str:

@@ -105,21 +105,32 @@ def ring_of(tools: Tools, row: Row[Any]) -> Message:
 def publish(tools: Tools, rings: dict[int, Message]) -> dict[int, str]:
     """Publish the rings of one batch; the answer has the reason for each row that was rejected. Raises BrokerDown."""
     wanted = list(dict.fromkeys(rings.values()))
+    room, closed = rooms(tools, dict.fromkeys(ring.queue for ring in wanted))
+    bad = {ring: closed[ring.queue] for ring in wanted if ring.queue in closed}
+    good = [ring for ring in wanted if ring not in bad]
     try:
-        tools.broker.publish(fill(tools, wanted))
-        return {}
+        tools.broker.publish(fill(tools, good, room))
     except MessageRejected:
         # One of them spoils the batch: find out which, so that the others do not pay for it.
-        reasons = one_by_one(tools.broker, wanted)
-        bad = {wanted[index]: reason for index, reason in reasons.items()}
-        return {row_id: bad[ring] for row_id, ring in rings.items() if ring in bad}
+        bad.update((good[index], reason) for index, reason in one_by_one(tools.broker, good).items())
+    return {row_id: bad[ring] for row_id, ring in rings.items() if ring in bad}
 
 
-def fill(tools: Tools, wanted: Iterable[Message]) -> list[Message]:
+def rooms(tools: Tools, queues: Iterable[str]) -> tuple[dict[str, int], dict[str, str]]:
+    """How many rings each queue has room for, and of those that are closed to us why. Raises BrokerDown."""
+    room: dict[str, int] = {}
+    closed: dict[str, str] = {}
+    for queue in queues:
+        try:
+            room[queue] = RINGS_PER_QUEUE - tools.broker.queued(queue)
+        except MessageRejected as reason:
+            closed[queue] = str(reason)
+    return room, closed
+
+
+def fill(tools: Tools, wanted: Sequence[Message], room: dict[str, int]) -> list[Message]:
     """As many copies of each ring as there is ready work of its type, as far as its queue has room."""
-    wanted = list(wanted)
     ready = ready_by_type(tools, [ring.arguments[0] for ring in wanted])
-    room = {queue: RINGS_PER_QUEUE - tools.broker.queued(queue) for queue in dict.fromkeys(r.queue for r in wanted)}
     messages: list[Message] = []
     left = {ring: max(1, ready.get(ring.arguments[0], 0)) for ring in wanted}
     # In turns, so that the first type of a queue does not take the room of the others.

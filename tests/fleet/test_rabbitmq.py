@@ -8,11 +8,13 @@ import kombu
 import pytest
 from sqlalchemy import Connection
 
+from app.dev.processes import Process
 from app.dev.waiting import wait_until
 from tests.fleet.conftest import StartFleet
 from tests.fleet.rabbit import find_rabbit, running_rabbit
 from tests.fleet.ringing import ring
 from tests.fleet.sights import all_completed, effects, enqueue, started, states, task
+from tests.workers.ring_rows import outbox, write_ring
 
 OpenGate = Callable[[str], None]
 
@@ -60,6 +62,21 @@ def test_rings_are_bounded_and_lost_ones_are_rung_again(
     ring(rabbit_url, "fleet", *["mark", "stranger"] * 20)
     start_fleet("prefork", concurrency=1)
     all_completed(conn, 300)
+
+
+def test_a_queue_of_another_connection_holds_up_no_other(
+    start_fleet: StartFleet, dispatcher: Process, conn: Connection, database_url: str, rabbit_url: str
+) -> None:
+    """Case B58: what has no right to be a destination is tried, put off and parked; the others go out."""
+    start_fleet("threads")
+    with kombu.Connection(rabbit_url) as connection:
+        connection.default_channel.queue_declare("private", exclusive=True)
+        write_ring(conn, "private", {"task_type": "mark"})
+        dispatcher.wait_for_output("1 rejected")
+        enqueue(database_url, "mark", *[{}] * 5)
+        all_completed(conn, 5)
+        connection.default_channel.queue_delete("private")
+    assert "RESOURCE_LOCKED" in outbox(conn)[0].error
 
 
 def test_a_killed_child_costs_no_task(

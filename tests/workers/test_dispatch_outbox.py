@@ -176,6 +176,30 @@ def test_poison_is_parked_with_its_reason_and_can_be_sent_again(conn: Connection
     assert rung_types(redis_url, "taken") == ["mail"]
 
 
+def test_a_queue_that_is_closed_to_us_holds_up_no_other(
+    conn: Connection, settings: Settings, valkey: EmbeddedValkey
+) -> None:
+    """Case B58: the access list of a Redis names the keys that we may touch."""
+    with redis.Redis.from_url(valkey.url()) as client:
+        client.acl_setuser(
+            "narrow", enabled=True, passwords=["+secret"], categories=["+@all"], keys=["fleet*"], channels=["*"]
+        )
+        narrow = dataclasses.replace(settings, broker_url=valkey.url().replace("://", "://narrow:secret@"))
+        tools = open_tools(narrow, make_app(narrow))
+        write_ring(conn, "other", {"task_type": "mail"})
+        write_ring(conn, "fleet", {"task_type": "mail"})
+        counts = dispatch_outbox(tools)
+        client.acl_setuser("narrow", commands=["-exists"])
+        write_ring(conn, "fleet", {"task_type": "print"})
+        outage = dispatch_outbox(tools)
+        close_tools(tools)
+        client.acl_deluser("narrow")
+    assert (counts["published"], counts["rejected"]) == (1, 1)
+    assert rung_types(valkey.url(), "fleet") == ["mail"]
+    assert "other" in outbox(conn)[0].error
+    assert outage["returned"] == 1, "a user that may do nothing is not the rows' fault"
+
+
 def test_a_row_that_kills_its_dispatcher_is_parked_and_takes_no_other_down(
     conn: Connection, tools: Tools, redis_url: str
 ) -> None:
