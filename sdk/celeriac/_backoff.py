@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 
@@ -16,8 +17,9 @@ class Backoff:
 
     def longest(self, failures: int) -> float:
         """The step after so many failures in a row (1 or more), in seconds."""
-        # The exponent is bounded before the power: 2.0 ** 2000 raises OverflowError.
-        return min(self.cap_seconds, self.first_seconds * self.factor ** min(failures - 1, 32))
+        # The exponent is bounded before the power, where that is 1e260: 2.0 ** 2000 raises OverflowError.
+        most = 600 / math.log(self.factor) if self.factor > 1 else 0
+        return min(self.cap_seconds, self.first_seconds * self.factor ** min(failures - 1, most))
 
     def pause(self, failures: int) -> float:
         """Seconds to wait after so many failures in a row."""

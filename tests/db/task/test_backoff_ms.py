@@ -36,6 +36,10 @@ def test_rests_never_fall_never_pass_the_cap_and_nothing_overflows(
         assert found[-1] <= cap
 
 
+def test_a_factor_close_to_one_gets_to_the_cap_too(clerk: Clerk) -> None:
+    assert rests(clerk, uuid4(), 1000, 1.0001, 300_000, 0.0)[-1] == 300_000
+
+
 def test_jitter_spreads_tasks_and_only_shortens(clerk: Clerk) -> None:
     found = {rests(clerk, uuid4(), 1000, 2.0, 300_000, 0.5)[1] for _ in range(30)}
     assert len(found) > 10
