@@ -175,7 +175,8 @@ create table celeriac.instance_history (
     primary key (instance_id, number)
 );
 
--- A message or signal that nobody waited for, kept because its sender asked for that.
+-- A message or signal that nobody waited for, kept because its sender asked for that. A signal is for every instance that waits
+-- for it until it expires, once each (kept_event_receipt).
 create table celeriac.kept_event (
     id           uuid        primary key,
     sent_at      timestamptz not null,
@@ -190,6 +191,11 @@ create table celeriac.kept_event (
 );
 create index kept_event_name on celeriac.kept_event (kind, name, id);
 create index kept_event_expiry on celeriac.kept_event (expires_at);
+create table celeriac.kept_event_receipt (
+    event_id    uuid not null references celeriac.kept_event (id) on delete cascade,
+    instance_id uuid not null,
+    primary key (event_id, instance_id)
+);
 
 -- Incidents of instances: of a token, with or without a task.
 alter table celeriac.incident

@@ -9,6 +9,8 @@ import pytest
 from db import call
 from db.errors import Invalid, NotFound
 from tests.app.engine.conftest import Desk, flow, model, task
+from tests.db.clerk import Clerk
+from tests.db.overlap import overlap
 
 ROOTS = '<message id="M" name="m"/><message id="N" name="n"/>'
 MESSAGE = '<messageEventDefinition messageRef="{0}"/>'
@@ -90,3 +92,45 @@ def test_one_that_is_stopped_is_not_reached(desk: Desk) -> None:
         throw(desk, "m")
     call.one(desk.conn, "stop_instance", instance_id=first)
     assert len(throw(desk, "m")) == 1
+
+
+TIMER = "<timerEventDefinition><timeDuration>PT1H</timeDuration></timerEventDefinition>"
+LATE = '<userTask id="late"/>'
+TOO_LATE = (
+    '<eventBasedGateway id="g"/>'
+    f'<intermediateCatchEvent id="c">{MESSAGE.format("M")}</intermediateCatchEvent>'
+    f'<intermediateCatchEvent id="t">{TIMER}</intermediateCatchEvent>'
+    f'<userTask id="u"/>{LATE}' + flow("s", "g", "c", "u") + flow("g", "t", "late")
+)  # fmt: skip
+OVERDUE = (
+    f'<receiveTask id="c" messageRef="M"/><boundaryEvent id="t" attachedToRef="c">{TIMER}</boundaryEvent>'
+    f'<userTask id="u"/>{LATE}' + flow("s", "c", "u") + flow("t", "late")
+)
+
+
+def heard(clerk: Clerk) -> Any:
+    return len(clerk.rows("throw_event", kind="message", name="m"))
+
+
+def fell_due(clerk: Clerk) -> Any:
+    return len(clerk.rows("fire_event_timers"))
+
+
+@pytest.mark.parametrize("body", [TOO_LATE, OVERDUE])
+def test_of_a_message_and_a_timer_that_falls_due_one_comes_first(desk: Desk, database_url: str, body: str) -> None:
+    """Case B21: whoever sent the message is told that it was heard only if it was."""
+    desk.deploy(model(BEGIN + body, ROOTS))
+    due = "update celeriac.event_wait set due_at = celeriac.now() where kind = 'timer'"
+    instance = desk.start()
+    desk.conn.exec_driver_sql(due)
+    told, answer = overlap(database_url, fell_due, heard)
+    assert (told, type(answer)) == (1, NotFound)
+    desk.settle()
+    assert desk.at(instance) == ["late"]
+    instance = desk.start()
+    desk.conn.exec_driver_sql(due)
+    told, answer = overlap(database_url, heard, fell_due)
+    assert (told, answer) == (1, 0)
+    assert fell_due(Clerk(desk.conn)) == 1  # it is about nothing any more
+    desk.settle()
+    assert desk.at(instance) == ["u"]
