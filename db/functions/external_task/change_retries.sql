@@ -9,8 +9,7 @@ declare
 begin
     select t.instance_id, t.token_id into owner from celeriac.task t where t.id = held.task_id;
     if held.state = 'FAILED' and retries > 0 then
-        perform celeriac.redrive_task(held.task_id, retries, principal, only_types),
-                celeriac.work_again(owner.instance_id, owner.token_id, principal);
+        perform celeriac.redrive_task(held.task_id, retries, principal, only_types);
     elsif held.state = 'FAILED' then
         owner.instance_id := null;
     elsif retries > 0 then

@@ -1,6 +1,7 @@
 -- make_tasks: nothing -> READY, the work that tokens of an instance ask for, each with its token's id; the types of what was made.
 -- What cannot be a task is an incident of its token: refused, it would keep the whole instance from being advanced.
--- `again`: a task of the token that has failed for good is redriven instead, so that its timeline goes on.
+-- `again`: a task of the token that has failed for good is redriven instead, so that its timeline goes on; one that somebody has
+-- redriven meanwhile is what was asked for.
 create or replace function celeriac.make_tasks(held celeriac.instance, wanted jsonb) returns text[]
 language plpgsql volatile as $$
 declare
@@ -27,6 +28,7 @@ begin
             continue;
         end if;
         if (one.item ->> 'again')::boolean then
+            continue when exists (select from celeriac.task t where t.token_id = one.uid and t.state in ('OPEN', 'WAITING'));
             select t.id into failed from celeriac.task t where t.token_id = one.uid and t.state = 'FAILED' order by t.id desc limit 1;
         end if;
         if failed is not null then
