@@ -22,14 +22,17 @@ BODY_LIMIT: Final = 4 * 1024 * 1024
 
 _LONGEST_INT: Final = 4300  # digits; Python refuses to read longer ones into an int
 _DEEPEST: Final = 100
+_BEFORE_POINT: Final = 131_072
+_BEHIND_POINT: Final = 16_383
 _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def encode(value: Any, name: str = "") -> bytes:
     """`value` as compact UTF-8 JSON.
 
-    Raises Invalid for NaN, infinities, NUL characters, lone surrogates, foreign types, circles and bottomless nesting,
-    with the place (inside `name`) in `field`; TooLarge for more than the server would read.
+    Raises Invalid for NaN, infinities, Decimals that Postgres has no room for, NUL characters, lone surrogates, foreign
+    types, circles and bottomless nesting, with the place (inside `name`) in `field`; TooLarge for more than the server
+    would read.
     """
     mark = uuid.uuid4().hex
     try:
@@ -91,8 +94,10 @@ def _fault_of(value: Any) -> str | None:
         return "holds half of a surrogate pair" if any("\ud800" <= letter <= "\udfff" for letter in value) else None
     if isinstance(value, float):
         return None if math.isfinite(value) else f"is {value}, which JSON does not have"
+    if isinstance(value, Decimal) and not value.is_finite():
+        return f"is {value}, which JSON does not have"
     if isinstance(value, Decimal):
-        return None if value.is_finite() else f"is {value}, which JSON does not have"
+        return None if _has_room(value) else "has more digits than Postgres has room for"
     if value is None or isinstance(value, int):
         return None
     return f"is of type {type(value).__name__}, which JSON does not have"
@@ -102,11 +107,19 @@ def _marker(mark: str) -> Callable[[Any], str]:
     """`json` writes no Decimals: they go in as marked text first, and lose mark and quotes after."""
 
     def default(value: Any) -> str:
-        if isinstance(value, Decimal) and value.is_finite():
+        if isinstance(value, Decimal) and value.is_finite() and _has_room(value):
             return f"{mark}{value}"
         raise TypeError(f"is of type {type(value).__name__}, which JSON does not have")
 
     return default
+
+
+def _has_room(number: Decimal) -> bool:
+    """Whether Postgres can store it: as a numeric, with so many digits before the point and so many behind it."""
+    exponent = number.as_tuple().exponent
+    return (
+        isinstance(exponent, int) and exponent >= -_BEHIND_POINT and (not number or number.adjusted() < _BEFORE_POINT)
+    )
 
 
 def _unmark(text: str, mark: str) -> str:

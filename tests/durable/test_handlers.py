@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -225,6 +226,8 @@ class Own(BaseException):
         (lambda: {"text": "x" * 1024 * 1024}, "at most 1048576 are stored"),
         (lambda: (yield), "result is of type generator"),
         (lambda: {"half": "\ud800"}, "result.half holds half of a surrogate pair"),
+        (lambda: {"price": Decimal("1e200000")}, "result.price has more digits than Postgres has room for"),
+        (lambda: {"flags": [1] * 400_000}, "over 1 MiB"),
     ],
 )
 @pytest.mark.parametrize("where", ["handler", "step"])

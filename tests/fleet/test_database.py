@@ -59,6 +59,15 @@ def test_a_fault_is_told_from_an_outage(fleet_url_db: str) -> None:
         Database("postgresql://127.0.0.1:1/nowhere").rows(MINE)
 
 
+@pytest.mark.parametrize("value", ["1e200000", "[" * 200_000 + "]" * 200_000, "not json"])
+def test_what_postgres_cannot_store_is_told_from_an_outage(fleet_url_db: str, value: str) -> None:
+    """Else it would be told again and again, for as long as the lease lives."""
+    database = Database(fleet_url_db)
+    with pytest.raises(Invalid, match="Postgres does not take it"):
+        database.rows("select cast(%(value)s as jsonb)", value=value)
+    database.close()
+
+
 def test_a_forgotten_connection_in_a_child_of_a_fork_leaves_that_of_the_parent_alone(fleet_url_db: str) -> None:
     database = Database(fleet_url_db)
     before = database.rows(MINE)

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import Connection
+from sqlalchemy import text as sql
 
 from celeriac import Invalid, TooLarge, UnexpectedAnswer
-from celeriac._json import decode, decoder, encode
+from celeriac._json import _has_room, decode, decoder, encode
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
@@ -21,14 +23,17 @@ def test_what_goes_out_comes_back(value: Any) -> None:
     assert decode(encode(value), decoder()) == value
 
 
-@given(st.decimals(allow_nan=False, allow_infinity=False))
+decimals = st.decimals(allow_nan=False, allow_infinity=False).filter(_has_room)
+
+
+@given(decimals)
 def test_decimals_keep_every_digit(number: Decimal) -> None:
     back = decode(encode({"x": [number]}), decoder(Decimal))["x"][0]
     assert Decimal(back) == number
     assert str(Decimal(back)).lstrip("-") == str(number).lstrip("-")
 
 
-@given(st.lists(texts | st.decimals(allow_nan=False, allow_infinity=False)))
+@given(st.lists(texts | decimals))
 def test_decimals_and_texts_are_never_mixed_up(value: list[Any]) -> None:
     assert json.loads(encode(value), parse_float=Decimal, parse_int=Decimal) == value
 
@@ -46,12 +51,22 @@ def test_without_asking_only_fractions_become_floats_and_never_infinity() -> Non
     assert encode(read) == b"[9007199254740993,0.1,1E+400,100000.1]"
 
 
+@pytest.mark.parametrize("text", ["9.9E+131071", "-1E-16383", "0E+200000"])
+def test_numbers_are_taken_as_far_as_postgres_has_room(text: str, conn: Connection) -> None:
+    sent = encode([Decimal(text)]).decode()
+    statement = "select cast(cast(:sent as jsonb) ->> 0 as numeric) = cast(:text as numeric)"
+    assert conn.execute(sql(statement), {"sent": sent, "text": text}).scalar_one()
+
+
 @pytest.mark.parametrize(
     ("value", "place", "reason"),
     [
         ({"a": [1, {"b": float("nan")}]}, "a[1].b", "is nan"),
         ({"a": float("-inf")}, "a", "is -inf"),
         ({"a": Decimal("sNaN")}, "a", "is sNaN"),
+        ({"a": [Decimal("1e200000")]}, "a[0]", "more digits than Postgres has room for"),
+        ({"a": Decimal("-12e131071")}, "a", "more digits"),
+        ({"a": Decimal("1e-16384")}, "a", "more digits"),
         ({"a": "x\0"}, "a", "NUL"),
         ({"a": {"x\0": 1}}, "a", "name that holds a NUL"),
         ({"a": "\udc80"}, "a", "surrogate"),

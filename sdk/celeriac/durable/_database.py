@@ -19,7 +19,7 @@ from psycopg.rows import dict_row
 
 from celeriac import _clock
 from celeriac._sqlstates import refusal_in
-from celeriac.errors import ConnectionFailed, UnexpectedAnswer
+from celeriac.errors import ConnectionFailed, Invalid, UnexpectedAnswer
 
 # A server that is gone without a word is noticed within seconds, not after hours. What the URL says goes first.
 PARAMETERS: Final[dict[str, Any]] = {
@@ -33,6 +33,9 @@ PARAMETERS: Final[dict[str, Any]] = {
 
 ANSWER_SECONDS: Final = 10.0
 """How long a call may take. The settings above do not notice a peer whose kernel still acknowledges: a frozen proxy."""
+
+TOO_COMPLEX: Final = ("54000", "54001")
+"""SQLSTATEs of values that are too large or nested too deep, beside those of psycopg.DataError: no outage either."""
 
 PREPARED_AFTER: Final = 2
 """Calls of a statement on a connection before it is prepared: most are made by the thousand."""
@@ -78,7 +81,8 @@ class Database:
     def rows(self, statement: LiteralString, **values: Any) -> list[Row]:
         """All rows of one statement, which is a transaction of its own and may be made twice.
 
-        Raises Refused when a function refused, ConnectionFailed when there is no answer, UnexpectedAnswer for the rest.
+        Raises Refused when a function refused or a value cannot be stored, ConnectionFailed when there is no answer,
+        UnexpectedAnswer for the rest.
         """
         try:
             kept = self._idle.pop()
@@ -153,7 +157,9 @@ def _is_direct(connection: psycopg.Connection[Row]) -> bool:
     return asked is not None and asked["pid"] == connection.info.backend_pid
 
 
-def _failure(error: psycopg.Error) -> ConnectionFailed | UnexpectedAnswer:
+def _failure(error: psycopg.Error) -> Invalid | ConnectionFailed | UnexpectedAnswer:
+    if isinstance(error, psycopg.DataError) or error.sqlstate in TOO_COMPLEX:
+        return Invalid(f"Postgres does not take it: {error.diag.message_primary or error}")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return ConnectionFailed(f"no answer from Postgres: {error}", sent=True)
     return UnexpectedAnswer(f"{type(error).__name__}: {error}")
