@@ -1,7 +1,7 @@
 """When the timers of processes are due: dates, durations and cycles of ISO 8601, and cron. Pure.
 
-A date without a zone is in UTC. A cycle counts from when it was opened (or from its own start): the n-th time is the
-start plus n periods, so the 31st comes back after February.
+A date without a zone is in UTC, and so is cron. A cycle counts from when it was opened (or from its own start): its
+times are that plus n periods, so the 31st comes back after February. R3 fires three times, whatever it has missed.
 """
 
 from __future__ import annotations
@@ -49,19 +49,15 @@ def due_at(timer: str, text: str, opened_at: datetime, fired: int = 0) -> dateti
 
 
 def due_next(timer: str, text: str, opened_at: datetime, fired: int, now: datetime) -> datetime | None:
-    """When a cycle is due again. What was missed while nobody looked is not made up for: the next slot lies ahead."""
+    """When a cycle that has fired so many times is due again: always ahead; what was missed was fired as one."""
     following = due_at(timer, text, opened_at, fired)
     if following is None or following > now or timer != "cycle":
         return following
     if not text.startswith("R"):
         return Cron(read_cron(text.replace("?", "*")), UTC_ZONE).after(now)
-    # The number of the slot that lies ahead, in one step: there may be very many behind.
-    _, _, rest = text.partition("/")
-    first, _, second = rest.partition("/")
-    counted = DURATION.fullmatch(first) is not None
-    cycle = Every(Period.read(first if counted else second), opened_at if counted else _moment(first), UTC_ZONE)
-    passed = cycle.index(now)
-    return due_at(timer, text, opened_at, passed if counted else passed + 1)
+    # The slot that lies ahead, in one step: there may be very many behind.
+    cycle, _, end = _cycle(text, opened_at)
+    return _until(end, cycle.after(now))
 
 
 def _after(text: str, moment: datetime) -> datetime | None:
@@ -78,14 +74,24 @@ def milliseconds(text: str) -> int:
 
 
 def _repeated(text: str, opened_at: datetime, fired: int) -> datetime | None:
-    count, _, rest = text[1:].partition("/")
-    first, _, second = rest.partition("/")
+    count = text[1:].partition("/")[0]
     if count and fired >= int(count):
         return None
+    cycle, first, end = _cycle(text, opened_at)
+    return _until(end, cycle.slot(first + fired))
+
+
+def _cycle(text: str, opened_at: datetime) -> tuple[Every, int, datetime | None]:
+    """The slots of `R…/PT1H`, `R…/PT1H/end` or `R…/start/PT1H`, the number of the first that fires, and the end."""
+    _, _, rest = text.partition("/")
+    first, _, second = rest.partition("/")
     if DURATION.fullmatch(first):
-        slot = Every(Period.read(first), opened_at, UTC_ZONE).slot(fired + 1)
-        return None if slot is not None and second and slot > _moment(second) else slot
-    return Every(Period.read(second), _moment(first), UTC_ZONE).slot(fired)
+        return Every(Period.read(first), opened_at, UTC_ZONE), 1, _moment(second) if second else None
+    return Every(Period.read(second), _moment(first), UTC_ZONE), 0, None
+
+
+def _until(end: datetime | None, slot: datetime | None) -> datetime | None:
+    return None if slot is not None and end is not None and slot > end else slot
 
 
 def _moment(text: str) -> datetime:

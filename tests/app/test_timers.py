@@ -90,11 +90,27 @@ def test_after_a_century_of_downtime_the_next_time_lies_just_ahead(text: str) ->
     assert timedelta() < due - now <= timedelta(minutes=1)
 
 
-def test_what_was_missed_counts_as_fired() -> None:
+def test_what_was_missed_is_fired_once_and_the_number_of_times_stays() -> None:
+    """Cases B27 and B29."""
     now = OPENED + timedelta(minutes=25)
-    assert due_next("cycle", "R3/PT10M", OPENED, 1, now) == OPENED + timedelta(minutes=30)
-    assert due_next("cycle", "R2/PT10M", OPENED, 1, now) is None
     start = "R3/2026-01-31T10:00:00Z/PT10M"
-    assert due_next("cycle", start, OPENED, 1, now) is None
+    for cycle in ("R3/PT10M", start, "R2/PT10M"):
+        assert due_next("cycle", cycle, OPENED, 1, now) == OPENED + timedelta(minutes=30)
+    assert due_next("cycle", "R3/PT10M", OPENED, 2, OPENED + timedelta(minutes=30)) == OPENED + timedelta(minutes=40)
+    assert due_next("cycle", "R2/PT10M", OPENED, 2, now) is due_next("cycle", start, OPENED, 3, now) is None
     assert due_next("cycle", start, OPENED, 1, OPENED + timedelta(minutes=15)) == OPENED + timedelta(minutes=20)
     assert due_next("cycle", "R3/PT10M", OPENED, 1, OPENED + timedelta(minutes=10)) == OPENED + timedelta(minutes=20)
+    assert due_next("cycle", "R9/PT10M/2026-01-31T10:30:00Z", OPENED, 1, now) == OPENED + timedelta(minutes=30)
+    assert due_next("cycle", "R9/PT10M/2026-01-31T10:29:00Z", OPENED, 1, now) is None
+
+
+@pytest.mark.parametrize("cycle", ["R3/PT10M", "R3/2026-01-01T00:00:00Z/PT10M", "R3/2026-01-31T10:05:00Z/P1M"])
+@pytest.mark.parametrize("late", [0, 3, 3600, 86_400 * 40])
+def test_three_times_are_three_however_late_they_are_looked_at(cycle: str, late: int) -> None:
+    due, now, fired = due_at("cycle", cycle, OPENED), OPENED, 0
+    while due is not None:
+        now = max(now, due) + timedelta(seconds=late)
+        fired += 1
+        before, due = due, due_next("cycle", cycle, OPENED, fired, now)
+        assert due is None or (due > now and due > before)
+    assert fired == 3
