@@ -416,7 +416,7 @@ class Board:
         if any(s.scope == inner.id and not s.used for s in self.subscriptions.values()):
             self.scopes[inner.id] = replace(inner, ended=True)
         else:
-            del self.scopes[inner.id]
+            self._drop_scope(inner)  # with what was undone in it already
 
     def _drop_scope(self, scope: Scope | None) -> None:
         """Forget a scope, and all that could be undone in it."""

@@ -296,3 +296,15 @@ def test_what_was_undone_inside_a_subprocess_is_not_undone_again_from_outside() 
     assert run.work == ["undo_y"]
     assert run.complete("undo_y").work == ["after"]
     assert run.made.count("undo_x") == 1
+
+
+def test_what_was_undone_inside_a_subprocess_is_forgotten_with_it() -> None:
+    """Else what it has left behind would stand in the way of the undoing of all the rest."""
+    nodes = [start(), *undoable("a"), node("outer", SUB), node("last", TASK), start("outer", "s")]
+    nodes += [node("inner", SUB, "outer"), thrower("throw", "outer"), start("inner", "t"), *undoable("x", "inner")]
+    run = Instance(draw(nodes, "start a outer last", "s inner throw", "t x")).start().complete("a").complete("x")
+    run.complete("undo_x")
+    assert run.work == ["last"]
+    assert len(run.state.scopes) == 1
+    assert run.fail("last").work == ["undo_a"]
+    assert run.complete("undo_a").status is Status.FAILED_COMPENSATED
