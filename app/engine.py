@@ -69,19 +69,16 @@ def advance(connection: Connection, instance_id: str, *, skip: bool = False) -> 
             loaded = _loaded(row[0])
             assert loaded is not None
             decision = loaded.decide(graph)
-        reached = [
-            str(row.instance_id)
-            for signal in _signals(decision)
-            for row in call.rows(connection, "throw_event", **loaded.event(signal))
-        ]
         written = loaded.written(graph, decision)
         applied = call.one(connection, "apply_decision", instance_id=instance_id, decision=call.Json(written))
-        done = _joined(done, applied, reached)
+        if applied.status is None:
+            continue  # work that it would have taken away has just been done: look again
+        done = _joined(done, applied)
         if applied.status in (Status.COMPLETED, Status.FAILED_COMPENSATED, Status.CANCELED):
             return done
         if decision.again:
             return replace(done, more=True)
-        if not (applied.facts or reached):
+        if not (applied.facts or applied.reached):
             return done  # nothing more has happened
     return done
 
@@ -181,6 +178,7 @@ class Loaded:
                 {"token": a.token, "node": a.node, "kind": a.kind, "message": a.message}
                 for a in _standing_incidents(decision)
             ],
+            "signals": [self._signal(a) for a in decision.actions if isinstance(a, ThrowSignal)],
             "again": list(decision.again),
             "unstuck": any(token.stuck and after.tokens.get(token.id) is not token for token in before.tokens.values()),
             "notes": [
@@ -239,14 +237,8 @@ class Loaded:
             asked |= retries_of(action.retry)
         return asked
 
-    def event(self, signal: ThrowSignal) -> dict[str, Any]:
-        """As `throw_event` takes it."""
-        return {
-            "kind": "signal",
-            "name": signal.name,
-            "variables": call.Json(exact_json.dumps(dict(signal.variables))),
-            "types": call.Json(exact_json.dumps(self.kinds.types(signal.variables))),
-        }
+    def _signal(self, signal: ThrowSignal) -> dict[str, Any]:
+        return {"name": signal.name, "variables": signal.variables, "types": self.kinds.types(signal.variables)}
 
     def _wait(self, graph: Graph, wait: Wait) -> dict[str, Any]:
         timing = None
@@ -364,10 +356,6 @@ def _graph(connection: Connection, definition_id: str) -> Graph:
     return _graphs[definition_id]
 
 
-def _signals(decision: Decision) -> list[ThrowSignal]:
-    return [action for action in decision.actions if isinstance(action, ThrowSignal)]
-
-
 def _standing_incidents(decision: Decision) -> list[RaiseIncident]:
     """The last one of each token that is stuck still: what was tried again meanwhile has none."""
     tokens = decision.state.tokens
@@ -375,13 +363,13 @@ def _standing_incidents(decision: Decision) -> list[RaiseIncident]:
     return [raised[token] for token in raised if token in tokens and tokens[token].stuck]
 
 
-def _joined(done: Advanced | None, applied: Any, reached: Sequence[str]) -> Advanced:
+def _joined(done: Advanced | None, applied: Any) -> Advanced:
     before = done or Advanced(str(applied.instance_id), applied.status)
     return replace(
         before,
         status=applied.status,
         task_types=before.task_types | frozenset(applied.task_types),
-        reached=(*before.reached, *(one for one in reached if one != before.instance_id)),
+        reached=(*before.reached, *(str(one) for one in applied.reached if str(one) != before.instance_id)),
     )
 
 

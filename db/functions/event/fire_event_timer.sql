@@ -7,9 +7,10 @@ set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off 
 declare
     held celeriac.event_wait;
 begin
-    select w.* into held from celeriac.event_wait w where w.uid = fire_event_timer.wait_uid for update;
     perform pg_advisory_xact_lock(celeriac.event_lock('token', t.uid::text))
-       from celeriac.token t where t.instance_id = held.instance_id and t.id = held.token;
+       from celeriac.event_wait w join celeriac.token t on t.instance_id = w.instance_id and t.id = w.token
+      where w.uid = fire_event_timer.wait_uid;
+    select w.* into held from celeriac.event_wait w where w.uid = fire_event_timer.wait_uid for update;
     if held.uid is null or held.kind <> 'timer' or held.due_at is null or not celeriac.still_waits(held.instance_id, held.token) then
         perform celeriac.refuse('not_found', 'there is no such timer');
     end if;

@@ -6,14 +6,20 @@ language plpgsql stable cost 100000 as $$
 declare
     at celeriac.token;
     place integer := token;
+    stopped boolean;
 begin
     if not exists (select from celeriac.fact f where f.instance_id = still_waits.instance_id) then
         return true;
-    elsif exists (select from celeriac.fact f where f.instance_id = still_waits.instance_id and f.kind = 'stopped') then
+    end if;
+    -- A stop of what is being undone changes nothing, and one that undoes lets those go on that undo already.
+    select exists (select from celeriac.fact f where f.instance_id = i.id and f.kind = 'stopped') into stopped
+      from celeriac.instance i where i.id = still_waits.instance_id and i.status <> 'COMPENSATING';
+    if stopped and exists (select from celeriac.fact f where f.instance_id = still_waits.instance_id and celeriac.stops_at_once(f)) then
         return false;
     end if;
     while place is not null loop
         select t.* into at from celeriac.token t where t.instance_id = still_waits.instance_id and t.id = place;
+        stopped := stopped and at.undoes is null;
         if exists (select from celeriac.fact f
                     where f.instance_id = still_waits.instance_id and f.kind in ('completed', 'thrown') and f.token_uid = at.uid)
            or exists (
@@ -28,5 +34,5 @@ begin
         end if;
         place := (select s.host from celeriac.scope s where s.instance_id = at.instance_id and s.id = at.scope);
     end loop;
-    return true;
+    return not coalesce(stopped, false);
 end $$;

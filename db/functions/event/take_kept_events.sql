@@ -1,5 +1,5 @@
 -- take_kept_events: events that were kept and that the new waits of an instance are for: each becomes a fact, a message once, a
--- signal once for each instance (all of its waits that are new at that time): else one that waits in a circle would go round by it.
+-- signal once for each instance (all of its waits that are new at that time): else one that waits in a circle would go round by it. The names are held (hold_course).
 create or replace function celeriac.take_kept_events(instance_id uuid, wait_ids integer[]) returns integer
 language plpgsql volatile as $$
 #variable_conflict use_column
@@ -15,7 +15,6 @@ begin
     for opened in select w.* from celeriac.event_wait w
                    where w.instance_id = take_kept_events.instance_id and w.id = any (wait_ids) and w.name is not null
                    order by w.kind, w.name loop
-        perform pg_advisory_xact_lock(celeriac.event_lock(opened.kind, opened.name));
         for kept in select k.* from celeriac.kept_event k
                      where k.kind = opened.kind and k.name = opened.name and k.expires_at > moment
                        and (k.business_key is null or k.business_key = moved.business_key)

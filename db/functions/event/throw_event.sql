@@ -2,13 +2,15 @@
 -- instances that wait for its name and have the business key and the variables of `correlation`, else a start event. A signal
 -- reaches all, or (`token_id`) what waits at one token. Each instance gets a fact; starts are answered for the engine to begin. With
 -- `ttl_ms` an event that reaches nobody is kept. `strict`, as in Camunda 7: see fitting_waits; and tokens are counted, not instances,
--- and start events as well, where one is to be reached.
+-- and start events as well, where one is to be reached. `patient`: it waits for whoever is ending work that it may interrupt; an advance
+-- that throws a signal does not, since it holds an instance.
 -- Refuses: conflict-free by design; invalid when a message fits several; not_found when nobody waits and it is not kept.
 create or replace function celeriac.throw_event(
     kind text, name text, variables jsonb default '{}', business_key text default null, correlation jsonb default '{}',
     everyone boolean default false, instance_id uuid default null, ttl_ms bigint default 0, principal text default null,
     only_types text[] default null, types jsonb default '{}', local_variables jsonb default '{}', local_types jsonb default '{}',
-    strict boolean default false, local_correlation jsonb default '{}', token_id uuid default null)
+    strict boolean default false, local_correlation jsonb default '{}', token_id uuid default null,
+    patient boolean default true)
 returns setof celeriac.reached_instance
 language plpgsql security definer set search_path = celeriac, pg_temp
 set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
@@ -38,10 +40,14 @@ begin
         fitting := array(select f from celeriac.fitting_waits(throw_event.kind, throw_event.name, throw_event.business_key, throw_event.correlation,
                              throw_event.instance_id, only_types, strict, local_correlation, throw_event.token_id) f);
         exit when not one or cardinality(fitting) <> 1 or held is not distinct from fitting[1].token_id;
-        -- One that waits for several names is reached by one of them: those who throw them take turns as well.
+        -- One that waits for several names is reached by one of them, and who ends its activity takes turns with us as well.
         held := fitting[1].token_id;
         perform pg_advisory_xact_lock(celeriac.event_lock('token', held::text));
+        perform celeriac.hold_waits(fitting);
     end loop;
+    if patient and not one then
+        perform celeriac.hold_waits(fitting);
+    end if;
     if one and 1 < (select count(distinct case when strict then f.token_id else f.instance_id end) from unnest(fitting) f) then
         perform celeriac.refuse('invalid', case when strict then 'several executions match' else 'several instances wait for this message and fit' end,
                     'correlation');

@@ -10,10 +10,12 @@ set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off 
 declare
     me text := coalesce(complete_external_task.principal, session_user);
     told jsonb := celeriac.told_of(variables, types, local_variables, local_types);
-    held celeriac.queue := celeriac.hold_to_end(task_id, worker_id, me, only_types);
+    held celeriac.queue;
     answer celeriac.write_answer;
 begin
-    answer := celeriac.end_completed(0, task_id, worker_id, held.fencing_token, celeriac.lasting(variables, types), me, only_types, told);
+    perform celeriac.check_wanted(task_id);
+    held := celeriac.hold_to_end(task_id, worker_id, me, only_types);
+    answer := celeriac.end_completed(0, task_id, worker_id, held.fencing_token, celeriac.lasting(variables, types), me, only_types, false, told);
     perform celeriac.raise_refused(answer.code, answer.message, task_id, worker_id, held.fencing_token);
     return query select answer.task_id, answer.state, answer.instance_id;
 end $$;

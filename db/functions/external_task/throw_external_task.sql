@@ -13,9 +13,10 @@ declare
     answer celeriac.ended_task;
 begin
     perform celeriac.check_name(error_code, 'error_code');
+    perform celeriac.check_wanted(task_id);
     held := celeriac.hold_to_end(task_id, worker_id, me, only_types);
     answer := celeriac.end_thrown(task_id, worker_id, held.fencing_token, error_code, error_message, celeriac.lasting(variables, types),
-                                  me, only_types, told);
+                                  me, only_types, false, told);
     if answer.task_id is null then
         perform celeriac.refuse_write(task_id, worker_id, held.fencing_token, me, only_types);
     end if;

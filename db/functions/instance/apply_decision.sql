@@ -1,6 +1,6 @@
 -- apply_decision: ACTIVE | COMPENSATING -> what the token executor has decided. The caller has loaded, and so locked, the
 -- instance in this transaction, and nobody else writes these rows. Each part of `decision` is what changed:
--- put_… rows as they are now, drop_… ids that are gone.
+-- put_… rows as they are now, drop_… ids that are gone. With the status null it was not applied: see hold_drops.
 create or replace function celeriac.apply_decision(instance_id uuid, decision jsonb)
 returns setof celeriac.applied_decision
 language plpgsql security definer set search_path = celeriac, pg_temp
@@ -11,11 +11,31 @@ declare
     held celeriac.instance;
     made text[] := '{}';
     kept integer := 0;
+    reached uuid[] := '{}';
     gone jsonb;
+    moves_waits boolean := decision -> 'put_waits' <> '[]' or decision -> 'drop_waits' <> '[]';
+    throws boolean := decision -> 'signals' <> '[]';
 begin
     select i.* into held from celeriac.instance i where i.id = apply_decision.instance_id for update;
     if not found or held.ended_at is not null then
         perform celeriac.refuse('already_ended', 'the instance has ended');
+    end if;
+    -- What most advances do not touch is not looked at by them.
+    if moves_waits or throws then
+        perform celeriac.hold_course(held.id, decision);
+    end if;
+    if decision -> 'drop_tasks' <> '[]' and not celeriac.hold_drops(
+        held.id, array(select jsonb_array_elements_text(decision -> 'drop_tasks')::uuid),
+        array(select jsonb_array_elements_text(decision -> 'consumed')::bigint)) then
+        return query select held.id, null::text, made, kept, reached;
+        return;
+    end if;
+    if throws then
+        -- To all that waits, itself included, as it stood until now.
+        reached := array(
+            select e.instance_id from jsonb_array_elements(decision -> 'signals') with ordinality s (s, place)
+             cross join lateral celeriac.throw_event('signal', s ->> 'name', s -> 'variables', types => s -> 'types', patient => false) e
+             order by s.place);
     end if;
     delete from celeriac.fact f where f.instance_id = held.id
        and f.id = any (array(select jsonb_array_elements_text(decision -> 'consumed')::bigint));
@@ -23,8 +43,7 @@ begin
     select jsonb_object_agg(t.id, jsonb_build_array(t.uid, t.assignee)) into gone from celeriac.token t
      where t.instance_id = held.id and t.id = any (array(select jsonb_array_elements_text(decision -> 'drop_tokens')::integer));
     perform celeriac.put_places(held.id, decision, moment);
-    -- What most advances do not touch is not looked at by them.
-    if decision -> 'put_waits' <> '[]' or decision -> 'drop_waits' <> '[]' then
+    if moves_waits then
         perform celeriac.put_waits(held.id, decision, moment);
         kept := celeriac.take_kept_events(held.id, array(select (w ->> 'id')::integer from jsonb_array_elements(decision -> 'put_waits') w));
     end if;
@@ -65,5 +84,5 @@ begin
     if decision ->> 'status' in ('COMPLETED', 'FAILED_COMPENSATED', 'CANCELED') then
         perform celeriac.conclude_instance(held.id, moment);
     end if;
-    return query select held.id, decision ->> 'status', made, kept;
+    return query select held.id, decision ->> 'status', made, kept, reached;
 end $$;

@@ -1,5 +1,6 @@
 -- drop_tasks: cancels the open tasks of tokens that no longer want them, and what those have asked for. The tokens are gone or
--- stand elsewhere, so the facts that this leaves are about nothing. One that somebody is at this very moment is canceled right after.
+-- stand elsewhere, so the facts that this leaves are about nothing. One that somebody is at this very moment, where the caller does
+-- not hold them (hold_drops), is canceled right after.
 create or replace function celeriac.drop_tasks(held celeriac.instance, token_uids jsonb) returns void
 language plpgsql volatile as $$
 declare

@@ -1,8 +1,8 @@
 -- end_thrown: LOCKED -> COMPLETED, the inside of throw_task: takes the queue row if the write may; all null when it may not.
--- `told`: what the instance is told of the variables, if that is not the result.
+-- `interrupted`: whether its process no longer wants it; `told`: what the instance is told of the variables, if that is not the result.
 create or replace function celeriac.end_thrown(
     task_id uuid, worker_id text, fencing_token bigint, error_code text, error_message text, result jsonb, principal text, only_types text[],
-    told jsonb default null)
+    interrupted boolean, told jsonb default null)
 returns celeriac.ended_task
 language plpgsql volatile as $$
 #variable_conflict use_column
@@ -17,7 +17,7 @@ begin
        and q.state = 'LOCKED' and q.lease_expires_at > moment
        and q.lease_owner = end_thrown.worker_id and q.lease_principal = end_thrown.principal
        and q.fencing_token = coalesce(end_thrown.fencing_token, q.fencing_token)
-       and celeriac.may_touch(q.task_type, only_types) and not q.undoing
+       and celeriac.may_touch(q.task_type, only_types) and not q.undoing and not end_thrown.interrupted
     returning q.* into held;
     if not found then
         return null;

@@ -53,6 +53,6 @@ begin
                    where w.instance_id = held.id and (whole or w.token = any (tokens))),
         'undos', (select coalesce(jsonb_agg(to_jsonb(u) - 'instance_id'), '[]') from celeriac.undo u where u.instance_id = held.id),
         'runs', (select coalesce(jsonb_agg(to_jsonb(r) - 'instance_id'), '[]') from celeriac.undo_run r where r.instance_id = held.id),
-        'facts', (select coalesce(jsonb_agg(to_jsonb(f) - 'instance_id' order by celeriac.stops_at_once(f) desc, f.id), '[]') from celeriac.fact f
+        'facts', (select coalesce(jsonb_agg(to_jsonb(f) - 'instance_id' order by celeriac.comes_when(f), f.id), '[]') from celeriac.fact f
                    where f.instance_id = held.id and f.id = any (facts)));
 end $$;

@@ -9,12 +9,14 @@ set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off 
 #variable_conflict use_column
 declare
     me text := coalesce(throw_task.principal, session_user);
+    interrupted boolean;
     ended celeriac.ended_task;
 begin
     perform celeriac.check_name(throw_task.worker_id, 'worker_id'), celeriac.check_name(throw_task.error_code, 'error_code');
     perform celeriac.read_variables(jsonb_build_object('variables', throw_task.variables), 'task');
+    interrupted := throw_task.task_id = any (celeriac.interrupted(array[throw_task.task_id]));
     ended := celeriac.end_thrown(throw_task.task_id, throw_task.worker_id, throw_task.fencing_token, throw_task.error_code,
-                                 throw_task.error_message, throw_task.variables, me, only_types);
+                                 throw_task.error_message, throw_task.variables, me, only_types, interrupted);
     if ended.task_id is null
        and (celeriac.past_write(throw_task.task_id, 'thrown', throw_task.worker_id, throw_task.fencing_token, me, only_types)).detail ->> 'code'
            is distinct from throw_task.error_code then

@@ -1,8 +1,8 @@
 -- end_completed: LOCKED -> COMPLETED, one item of complete_tasks: takes the queue row if the write may, and ends the task.
--- `told`: what its instance is told, if that is not the result.
+-- `interrupted`: whether its process no longer wants it; `told`: what its instance is told, if that is not the result.
 create or replace function celeriac.end_completed(
     ordinal integer, task_id uuid, worker_id text, fencing_token bigint, result jsonb, principal text, only_types text[],
-    told jsonb default null)
+    interrupted boolean, told jsonb default null)
 returns celeriac.write_answer
 language plpgsql volatile as $$
 declare
@@ -15,7 +15,7 @@ begin
        and q.state = 'LOCKED' and q.lease_expires_at > moment
        and q.lease_owner = end_completed.worker_id and q.lease_principal = end_completed.principal
        and q.fencing_token = coalesce(end_completed.fencing_token, q.fencing_token)
-       and celeriac.may_touch(q.task_type, only_types) and not q.undoing
+       and celeriac.may_touch(q.task_type, only_types) and not q.undoing and not end_completed.interrupted
     returning q.* into held;
     if not found then
         return celeriac.answer_completion(ordinal, task_id, worker_id, fencing_token, result, principal, only_types);

@@ -8,7 +8,7 @@ declare
     cold record;
     hot record;
 begin
-    select t.state, t.task_type into cold from celeriac.task t where t.id = lease_refusal.task_id;
+    select t.state, t.task_type, t.token_id into cold from celeriac.task t where t.id = lease_refusal.task_id;
     if not found or not celeriac.may_touch(cold.task_type, only_types) then
         return query select 'not_found', 'there is no such task';
         return;
@@ -16,6 +16,8 @@ begin
     select q.* into hot from celeriac.queue q where q.task_id = lease_refusal.task_id;
     if cold.state = 'CANCELED' then
         code := 'canceled'; message := 'the task has been canceled';
+    elsif cold.state = 'OPEN' and cold.token_id is not null and not coalesce(hot.undoing, false) and celeriac.is_left(cold.token_id) then
+        code := 'canceled'; message := 'the process no longer wants it';
     elsif cold.state in ('COMPLETED', 'FAILED') then
         code := 'already_ended'; message := 'the task has ended as ' || cold.state;
     elsif hot.state is distinct from 'LOCKED' then

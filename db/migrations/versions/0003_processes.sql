@@ -214,7 +214,8 @@ alter table celeriac.history
         'woken', 'incident', 'resolved', 'undoing', 'undone', 'thrown'));
 
 -- What the functions of processes answer with.
-create type celeriac.applied_decision as (instance_id uuid, status text, task_types text[], facts integer);
+create type celeriac.applied_decision as (instance_id uuid, status text, task_types text[], facts integer, reached uuid[]);
+create type celeriac.task_write as (ordinal integer, task_id uuid, fencing_token bigint, item jsonb);
 create type celeriac.fitting_wait as (instance_id uuid, wait_id integer);
 create type celeriac.started_instance as (instance_id uuid, created boolean);
 create type celeriac.deployed_definition as (
