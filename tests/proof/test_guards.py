@@ -298,7 +298,7 @@ GUARDS = [
         5,
         "the exponent capped",
         "backoff_ms",
-        "least(greatest(failures - 1, 0), 100)",
+        "least(greatest(failures - 1, 0), 600 / nullif(ln(factor), 0))",
         "failures - 1",
         no_number_of_failures_overflows,
     ),
