@@ -56,6 +56,24 @@ def test_priority_binds_at_the_fetch(
     assert max(token[task_id] for task_id in high) < min(token[task_id] for task_id in low)
 
 
+def test_no_task_waits_behind_a_busy_worker_while_another_is_idle(
+    start_fleet: StartFleet,
+    dispatcher: Process,
+    conn: Connection,
+    database_url: str,
+    open_gate: Callable[[str], None],
+) -> None:
+    """Cases B09, DB-9: with Celery's own prefetch, one worker takes the ring that the other should have heard."""
+    start_fleet("prefork")
+    start_fleet("threads")
+    for number in range(1, 4):
+        enqueue(database_url, "gated", *[{"gate": f"gate {number}"}] * 4)
+        started(conn, 4 * number)
+        assert "ring_stale" not in dispatcher.output()
+        open_gate(f"gate {number}")
+        all_completed(conn, 4 * number)
+
+
 def test_handlers_say_how_an_attempt_ends(start_fleet: StartFleet, conn: Connection, database_url: str) -> None:
     fleet = start_fleet("prefork", concurrency=1)
     moods = ["retry", "fatal", "exit", "nan", "list"]

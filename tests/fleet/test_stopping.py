@@ -87,7 +87,7 @@ def test_a_pool_that_grows_shrinks_and_renews_its_children_loses_nothing(
 def test_a_pool_scales_with_its_work(
     start_fleet: StartFleet, conn: Connection, database_url: str, open_gate: OpenGate
 ) -> None:
-    start_fleet("prefork", "--autoscale=3,1", FLEET_SETTINGS='{"worker_prefetch_multiplier": 4}')
+    start_fleet("prefork", "--autoscale=3,1")
     ids = enqueue(database_url, "gated", *[{"gate": "open"}] * 3)
     assert len({row.pid for row in started(conn, 3)}) == 3
     open_gate("open")

@@ -27,6 +27,7 @@ log = logging.getLogger("celeriac.fleet")
 
 BEAT_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 0.5
+CELERYS_PREFETCH: Final = 4
 
 
 def enrolment_step(fleet: Fleet) -> type[Any]:
@@ -78,6 +79,10 @@ def stop_step(fleet: Fleet) -> type[Any]:
     class Stop(bootsteps.StartStopStep):  # type: ignore[misc]
         requires = ("celery.worker.components:Pool",)
 
+        def __init__(self, worker: Any, **options: Any) -> None:
+            super().__init__(worker, **options)
+            take_what_can_run(worker)
+
         def start(self, worker: Any) -> None:
             fleet.board.stopping = False
             wait = worker.wait_for_soft_shutdown
@@ -103,6 +108,15 @@ def stop_step(fleet: Fleet) -> type[Any]:
             fleet.release_all(worker.hostname)
 
     return Stop
+
+
+def take_what_can_run(worker: Any) -> None:
+    """Let a worker take no more messages than it has slots, where the user has set no number: an idle one could answer
+    the rest of the rings.
+    """
+    is_default = worker.prefetch_multiplier == CELERYS_PREFETCH
+    if is_default and not worker.app.conf.value_set_for("worker_prefetch_multiplier"):
+        worker.prefetch_multiplier = 1
 
 
 def register_types(fleet: Fleet) -> None:
