@@ -265,9 +265,7 @@ BRANCHES = model(
     + flow("fork", "a", "b")
     + '</subProcess><boundaryEvent id="on" attachedToRef="sub"><errorEventDefinition errorRef="E"/></boundaryEvent>'
     '<intermediateThrowEvent id="tell"><signalEventDefinition signalRef="S"/></intermediateThrowEvent>'
-    '<userTask id="u"/>'
-    + flow("s", "first", "sub")
-    + flow("on", "tell", "u"),
+    '<userTask id="u"/>' + flow("s", "first", "sub") + flow("on", "tell", "u"),
     ROOTS,
 )
 EAR = model(
