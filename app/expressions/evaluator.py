@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from app.expressions import cel_script, juel
 from app.expressions.juel import Surroundings
@@ -12,14 +12,24 @@ from app.expressions.syntax import SyntaxFault
 from app.process.board import ModelError
 from app.process.graph import Expression
 
+MOST_WORK_AT_ONCE: Final = 50_000_000
+"""What all scripts of one advance may come to (see app/expressions/cel_work.py): a loop would add up to hours."""
+
 
 def evaluator(surroundings: Surroundings) -> Callable[[Expression, Mapping[str, Any]], Any]:
-    """A function that gives an expression's value; it raises ModelError, which shows the expression and no value."""
+    """A function that gives an expression's value; it raises ModelError, which shows the expression and no value.
+
+    One is for one advance: scripts are bounded one by one, and all that it runs together.
+    """
+    left = MOST_WORK_AT_ONCE
 
     def evaluate(expression: Expression, variables: Mapping[str, Any]) -> Any:
+        nonlocal left
         try:
             if expression.language == "cel":
-                return cel_script.run(expression.text, variables)
+                value, work = cel_script.run(expression.text, variables, left)
+                left -= work
+                return value
             return juel.run(expression.text, variables, surroundings)
         except (Misfit, SyntaxFault) as fault:
             raise ModelError(f"{expression.text}: {fault}") from None

@@ -50,11 +50,15 @@ def run(text: str, variables: Mapping[str, Any], surroundings: Surroundings) -> 
     found = compiled(text)
     if len(found) == 1 and not isinstance(found[0], str):
         return _value(found[0], variables, surroundings)
-    parts = (one if isinstance(one, str) else meaning.text(_value(one, variables, surroundings)) for one in found)
-    whole = "".join(parts)
-    if len(whole) > meaning.LONGEST_TEXT:
-        raise Misfit("the text becomes too long")
-    return whole
+    parts: list[str] = []
+    left = meaning.LONGEST_TEXT
+    for one in found:
+        part = one if isinstance(one, str) else meaning.text(_value(one, variables, surroundings))
+        left -= len(part)
+        if left < 0:
+            raise Misfit("the text becomes too long")
+        parts.append(part)
+    return "".join(parts)
 
 
 @lru_cache(maxsize=4096)

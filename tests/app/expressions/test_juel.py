@@ -151,7 +151,54 @@ def test_cel_runs_scripts_and_rounds_nothing_silently() -> None:
             evaluate(Expression(text, "cel"), variables)
     assert fault_in(Expression("a +", "cel"))
     assert fault_in(Expression("x", "groovy"))
-    assert fault_in(Expression("[1].map(a, [1].map(b, [1].map(c, c)))", "cel"))
+    for three in ("[1].map(a, [1].map(b, [1].map(c, c)))", "[1].map (a, [1] . map(b, [1].//\nmap(c, c)))"):
+        assert fault_in(Expression(three, "cel"))
+
+
+MANY, LONG = list(range(3000)), "x" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "l.map(x, l)", "l.map(x, l.filter(y, y == x))", "l.map (x, x in l)", "l.map(x, s)", "l.map(x, s + s)",
+        "[l].map(x, x.map(y, x))", "'.map(' == s || l.exists(x, x in l)", "l.map(x, [l].map(l, l))",
+        "+".join(["s"] * 100), "+".join(["l"] * 500), "[" + "0," * 900 + "0].map(x, [" + "0," * 900 + "0])",
+    ],
+)  # fmt: skip
+def test_a_script_that_would_be_too_much_work_is_not_begun(text: str) -> None:
+    """Case B69: it would take hours, or more memory than there is."""
+    with pytest.raises(ModelError, match="so much"):
+        evaluator(KNOWN)(Expression(text, "cel"), {"l": MANY, "s": LONG})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "items.filter(i, i.price > limit).map(i, i.name + '-' + i.kind)", "items.map(i, i.price * i.count + tax)",
+        "items.exists(i, i.name == name && i.price in [1, 2, 3])", "size(items) + size(name)", "name + name",
+    ],
+)  # fmt: skip
+def test_scripts_on_a_thousand_things_run(text: str) -> None:
+    items = [{"name": f"thing {n}", "kind": "k", "price": n, "count": 2} for n in range(1000)]
+    evaluator(KNOWN)(Expression(text, "cel"), {"items": items, "limit": 5, "tax": 3, "name": "thing 7"})
+
+
+def test_scripts_of_one_advance_are_bounded_together() -> None:
+    evaluate = evaluator(KNOWN)
+
+    def again(times: int) -> None:
+        for _ in range(times):
+            evaluate(Expression("size(l) + size(l)", "cel"), {"l": MANY * 5})
+
+    again(100)
+    with pytest.raises(ModelError, match="so much"):
+        again(1000)
+
+
+def test_a_text_that_becomes_too_long_is_not_put_together() -> None:
+    with pytest.raises(ModelError, match="too long"):
+        evaluator(KNOWN)(Expression("${s}" * 1000), {"s": LONG})
 
 
 @pytest.mark.parametrize(
