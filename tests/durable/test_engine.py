@@ -1,6 +1,7 @@
 """The engine of a program: enqueue, signal, cancel, get, start, stop, and no broker."""
 
 import datetime as dt
+import json
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -155,3 +156,35 @@ def test_the_worker_is_known(engine: TaskEngine, conn: Connection) -> None:
     [worker] = conn.execute(text("select kind, task_types from celeriac.live_workers")).all()
     assert tuple(worker) == ("fleet", ["copy"])
     assert conn.execute(text("select delivery from celeriac.task_types")).scalars().all() == ["pull"]
+
+
+def test_signals_without_a_pause_all_come_to_a_task_that_goes_on_in_a_fresh_one(
+    fleet_url_db: str, conn: Connection
+) -> None:
+    """Case B26: each run takes ten and enqueues the next, which takes over what it has."""
+    total = 200
+
+    @task("collect", lease=30)
+    def collect(ctx: Context, input: dict[str, Any]) -> dict[str, Any]:
+        taken = list(input["taken"])
+        for _ in range(10):
+            signal = ctx.wait_for("number", "k")
+            assert signal is not None
+            taken.append(signal.payload)
+        if len(taken) < total:
+            ctx.enqueue(collect, {"taken": taken})
+        return {"taken": taken}
+
+    engine = TaskEngine(fleet_url_db, tasks=[collect])
+    engine.start(concurrency=2)
+    try:
+        engine.enqueue(collect, {"taken": []}, idempotency_key="first")
+        for number in range(total):
+            engine.signal("number", number, key="k")
+        statement = text("select count(*) from celeriac.task_list where state = 'COMPLETED'")
+        wait_until(lambda: conn.execute(statement).scalar_one() == total // 10, 60, what="all runs")
+    finally:
+        engine.stop()
+    taken = conn.execute(text("select result -> 'taken' from celeriac.task_detail")).scalars()
+    longest = max((run if isinstance(run, list) else json.loads(run) for run in taken), key=len)
+    assert sorted(longest) == list(range(total))

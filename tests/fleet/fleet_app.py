@@ -39,7 +39,7 @@ def wait_for_gate(ctx: Context, *, stubborn: bool = False) -> None:
         while not connection.execute("select 1 from gate where name = %s", [ctx.variables["gate"]]).fetchone():
             if not stubborn:
                 ctx.check()
-            time.sleep(0.02)
+            connection.execute("select pg_sleep(0.02)")  # not ours: a faked clock makes Python's own fail
 
 
 @task("mark", lease=30, queue="fleet")

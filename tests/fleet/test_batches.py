@@ -88,3 +88,13 @@ def test_what_of_a_batch_waits_too_long_is_given_back_with_its_attempt(
     assert {task(conn, task_id).attempts for task_id in ids} == {1}
     kinds = conn.execute(text("select distinct kind from celeriac.task_timeline")).scalars().all()
     assert kinds == ["released"]
+
+
+def test_batches_take_no_more_than_fits(start_fleet: StartFleet, conn: Connection, database_url: str) -> None:
+    """Case B16: inputs at the limit come a few at a time, and hold up no small ones behind them."""
+    ids = []
+    for size in (1_040_000, 0) * 12:
+        ids += enqueue(database_url, "tiny", *[{"text": "x" * size}] * 3)
+    start_fleet("threads")
+    all_completed(conn, len(ids))
+    assert {(task(conn, task_id).attempts, task(conn, task_id).expirations) for task_id in ids} == {(1, 0)}
