@@ -1,69 +1,25 @@
 """Case B49: everything through PgBouncer in transaction mode, five server connections."""
 
-import os
-import pwd
-import shutil
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 from sqlalchemy import Engine
 
-from app.dev.ports import free_port
 from app.dev.postgres import EmbeddedPostgres
-from app.dev.processes import Process
 from db import call
 from db.engine import async_engine, sync_engine
 from tests.db.clerk import Clerk
+from tests.db.pgbouncer import PGBOUNCER, SERVER_CONNECTIONS, running_pgbouncer
 
-# Debian keeps it where a user's PATH does not look.
-PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
 pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="there is no pgbouncer on this machine")
-SERVER_CONNECTIONS = 5
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """Where another user can read: not below pytest's own folders, which are ours alone."""
-    with tempfile.TemporaryDirectory(prefix="celeriac-pgbouncer-") as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
 
 
 @pytest.fixture
 def pooled_url(database_url: str, postgres: EmbeddedPostgres, open_folder: Path) -> Iterator[str]:
-    port, name = free_port(), database_url.rsplit("/", 1)[1]
-    config = open_folder / "pgbouncer.ini"
-    config.write_text(f"""
-[databases]
-{name} = host=127.0.0.1 port={postgres.port} dbname={name} user=postgres
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {port}
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = {SERVER_CONNECTIONS}
-max_client_conn = 200
-""")
-    # It refuses to be root.
-    user = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
-    log = open_folder / "pgbouncer.log"
-    url = f"postgresql://anyone@127.0.0.1:{port}/{name}"
-    with Process([str(PGBOUNCER), str(config)], log, name="pgbouncer", user=user) as process:
-        process.wait_for(lambda: answers(url), 10, what="taking connections")
+    with running_pgbouncer(database_url, postgres.port, open_folder) as url:
         yield url
-
-
-def answers(url: str) -> bool:
-    try:
-        with psycopg.connect(url, connect_timeout=1, prepare_threshold=None):
-            return True
-    except psycopg.OperationalError:
-        return False
 
 
 @pytest.fixture
