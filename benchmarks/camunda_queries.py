@@ -7,7 +7,7 @@ twenty rests after a failure and one of twenty has failed for good. A quarter as
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -44,6 +44,7 @@ _COPIED: Final[Mapping[str, str]] = {
     "scope": "'instance_id', m.instance_id",
     "variable": "'instance_id', m.instance_id",
     "token": "'instance_id', m.instance_id, 'uid', m.uid, 'entered_at', m.at",
+    "event_wait": "'instance_id', m.instance_id, 'uid', celeriac.uuid_v7(m.at + interval '4 microseconds')",
     "task": (
         "'instance_id', m.instance_id, 'token_id', m.uid, 'id', m.task_id, 'created_at', m.at, 'priority', mod(m.n, 3)"
     ),
@@ -159,7 +160,15 @@ def run(quick: bool) -> Measured:
 
 def add_crowd(owner: psycopg.Connection[Any], instance: str, count: int, *, ended: bool) -> None:
     """Copies of an instance that stands at its one task; ended ones began a day before the open ones."""
-    values = {"instance": instance, "count": count, "age": "2 days" if ended else "1 day"}
+    with made_copies(owner, instance, count, age="2 days" if ended else "1 day"):
+        for statement in (_QUEUED, *(_ENDED if ended else (_HELD, _RESTING, *_FAILED, _FAILURES))):
+            owner.execute(statement, {"instance": instance})
+
+
+@contextmanager
+def made_copies(owner: psycopg.Connection[Any], instance: str, count: int, *, age: str) -> Iterator[None]:
+    """Copies of an instance where it stands, but for the queue; the table `made` (n, instance_id, …) names them."""
+    values = {"instance": instance, "count": count, "age": age}
     owner.execute(_MADE, values)
     for table, differs in _COPIED.items():
         key = "id" if table == "instance" else "instance_id"
@@ -169,8 +178,8 @@ def add_crowd(owner: psycopg.Connection[Any], instance: str, count: int, *, ende
             f" where t.{key} = %(instance)s",
             values,
         )
-    for statement in (_TOLD, _QUEUED, *(_ENDED if ended else (_HELD, _RESTING, *_FAILED, _FAILURES))):
-        owner.execute(statement, values)
+    owner.execute(_TOLD, values)
+    yield
     owner.execute("drop table made")
 
 

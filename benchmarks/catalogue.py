@@ -13,6 +13,7 @@ from benchmarks import (
     http_throughput,
     idle_polls,
     instances,
+    messages,
     peer_throughput,
     sql_throughput,
     wakeup,
@@ -44,6 +45,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "peer_throughput": Benchmark(
         "How many tasks a second, beside others that keep them in Postgres?", peer_throughput.run
     ),
+    "messages": Benchmark("What does a message cost when very many wait for its name?", messages.run),
     "instances": Benchmark("What do processes cost, and what grows with a model?", instances.run),
     "wakeup": Benchmark("How long after its commit has a waiting worker its task?", wakeup.run),
     "idle_polls": Benchmark("What do a thousand waiting workers cost?", idle_polls.run),

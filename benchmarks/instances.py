@@ -99,8 +99,8 @@ class Office:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def deploy(self, key: str, body: str) -> None:
-        content = f'{HEAD}<process id="{key}" isExecutable="true">{body}</process></definitions>'.encode()
+    def deploy(self, key: str, body: str, roots: str = "") -> None:
+        content = f'{HEAD}{roots}<process id="{key}" isExecutable="true">{body}</process></definitions>'.encode()
         with self._connection.begin():
             call.rows(
                 self._connection,

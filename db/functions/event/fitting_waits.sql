@@ -10,14 +10,33 @@ language plpgsql volatile as $$
 #variable_conflict use_column
 declare
     by_sight boolean := not strict and coalesce(fitting_waits.correlation, '{}') <> '{}';
+    candidates uuid[];
     waiting record;
 begin
+    -- Thousands may wait for a name: those that are meant are looked for from the other end, where that is known.
+    if fitting_waits.instance_id is not null then
+        candidates := array[fitting_waits.instance_id];
+    elsif fitting_waits.business_key is not null then
+        candidates := array(select i.id from celeriac.instance i where i.business_key = fitting_waits.business_key and i.ended_at is null);
+    else
+        candidates := celeriac.holders_of(fitting_waits.correlation);
+    end if;
     for waiting in
         select w.instance_id, w.id, w.token, t.uid
-          from celeriac.event_wait w join celeriac.instance i on i.id = w.instance_id
-          join celeriac.token t on t.instance_id = w.instance_id and t.id = w.token
-         where w.kind = fitting_waits.kind and w.name = fitting_waits.name and i.ended_at is null
-           and w.instance_id = coalesce(fitting_waits.instance_id, w.instance_id)
+          from (select w.* from celeriac.event_wait w
+                 where candidates is null and w.kind = fitting_waits.kind and w.name = fitting_waits.name
+                 union all
+                select w.* from unnest(candidates) c join celeriac.event_wait w on w.instance_id = c
+                 where w.kind = fitting_waits.kind and w.name = fitting_waits.name
+                 union all
+                -- What only the token itself has.
+                select w.* from celeriac.event_wait w
+                 where by_sight and fitting_waits.instance_id is null and fitting_waits.business_key is null
+                   and w.kind = fitting_waits.kind and w.name = fitting_waits.name and w.instance_id <> all (candidates)
+                   and exists (select from celeriac.token t where t.instance_id = w.instance_id and t.id = w.token and t.variables <> '{}')) w
+         cross join lateral (select i.* from celeriac.instance i where i.id = w.instance_id limit 1) i  -- one by one, few or many
+         cross join lateral (select t.* from celeriac.token t where t.instance_id = w.instance_id and t.id = w.token limit 1) t
+         where i.ended_at is null
            and t.uid = coalesce(fitting_waits.token_id, t.uid)
            and (fitting_waits.business_key is null or i.business_key = fitting_waits.business_key)
            and not (fitting_waits.strict and i.suspended)

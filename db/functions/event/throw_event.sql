@@ -3,14 +3,14 @@
 -- reaches all, or (`token_id`) what waits at one token. Each instance gets a fact; starts are answered for the engine to begin. With
 -- `ttl_ms` an event that reaches nobody is kept. `strict`, as in Camunda 7: see fitting_waits; and tokens are counted, not instances,
 -- and start events as well, where one is to be reached. `patient`: it waits for whoever is ending work that it may interrupt; an advance
--- that throws a signal does not, since it holds an instance.
+-- that throws a signal does not, since it holds an instance. `hops`: how many advances have led to this one without waiting.
 -- Refuses: conflict-free by design; invalid when a message fits several; not_found when nobody waits and it is not kept.
 create or replace function celeriac.throw_event(
     kind text, name text, variables jsonb default '{}', business_key text default null, correlation jsonb default '{}',
     everyone boolean default false, instance_id uuid default null, ttl_ms bigint default 0, principal text default null,
     only_types text[] default null, types jsonb default '{}', local_variables jsonb default '{}', local_types jsonb default '{}',
     strict boolean default false, local_correlation jsonb default '{}', token_id uuid default null,
-    patient boolean default true)
+    patient boolean default true, hops integer default 0)
 returns setof celeriac.reached_instance
 language plpgsql security definer set search_path = celeriac, pg_temp
 set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
@@ -67,7 +67,7 @@ begin
         continue when strict and reached.token_id = any (told);
         perform celeriac.tell_instance(reached.instance_id, 'happened', null, jsonb_build_object(
             'variables', throw_event.variables, 'types', throw_event.types,
-            'local_variables', throw_event.local_variables, 'local_types', throw_event.local_types), reached.wait_id);
+            'local_variables', throw_event.local_variables, 'local_types', throw_event.local_types, 'hops', hops), reached.wait_id);
         told := told || reached.token_id;
         return query select reached.instance_id, null::uuid, false, reached.token_id;
         exit when one;
@@ -76,7 +76,7 @@ begin
         return query
         select s.instance_id, reached.definition_id, true, null::uuid
           from celeriac.start_instance(reached.definition_id, throw_event.variables || throw_event.local_variables, throw_event.business_key,
-                   reached.node, null, throw_event.principal, throw_event.types || throw_event.local_types) s;
+                   reached.node, null, throw_event.principal, throw_event.types || throw_event.local_types, hops) s;
         exit when one;
     end loop;
     if cardinality(fitting) + cardinality(beginnings) = 0 and ttl_ms > 0 then

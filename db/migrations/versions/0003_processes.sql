@@ -113,6 +113,9 @@ create table celeriac.variable (
     primary key (instance_id, scope, name)
 );
 
+-- By its hash: a value may be longer than an entry of an index.
+create index variable_value on celeriac.variable (name, jsonb_hash_extended(value, 0));
+
 create table celeriac.event_wait (
     instance_id uuid        not null,
     id          integer     not null,
