@@ -34,6 +34,9 @@ from db import call
 MOST_ROUNDS: Final = 100
 """Advances of one call: what comes after is left to the chore."""
 
+MOST_HOPS: Final = 10_000
+"""Advances that follow each other by commit points and signals, with nothing to wait for between: more is a loop."""
+
 MOST_GRAPHS: Final = 1000
 
 _GRAPH: Final = text("select d.graph from celeriac.definition_graphs d where d.definition_id = :id")
@@ -125,13 +128,16 @@ class Loaded:
     consumed: Sequence[int]
     surroundings: Surroundings
     kinds: Kinds
+    hops: int
+    """How many advances have led to this one without anything to wait for between."""
 
     @property
     def has_work(self) -> bool:
         return bool(self.consumed) and not self.suspended and not self.ended
 
     def decide(self, graph: Graph) -> Decision:
-        return decide(graph, self.state, self.facts, evaluator(self.surroundings), time_fault)
+        restless = self.hops >= MOST_HOPS
+        return decide(graph, self.state, self.facts, evaluator(self.surroundings), time_fault, restless=restless)
 
     def written(self, graph: Graph, decision: Decision) -> str:
         """What changed, as JSON for `apply_decision`."""
@@ -180,6 +186,7 @@ class Loaded:
             ],
             "signals": [self._signal(a) for a in decision.actions if isinstance(a, ThrowSignal)],
             "again": list(decision.again),
+            "hops": self.hops + 1,
             "unstuck": any(token.stuck and after.tokens.get(token.id) is not token for token in before.tokens.values()),
             "notes": [
                 {"what": a.what, "node": a.node, "token": a.token, "host": a.host}
@@ -308,6 +315,7 @@ def _loaded(text_: str | None) -> Loaded | None:
         consumed=[fact["id"] for fact in document["facts"]],
         surroundings=Surroundings(instance["business_key"], instance["id"], document["now"]),
         kinds=kinds,
+        hops=max((fact["payload"].get("hops", 0) for fact in document["facts"]), default=0),
     )
 
 

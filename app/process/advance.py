@@ -21,13 +21,20 @@ MOST_STEPS: Final = 10_000
 
 
 def advance(
-    graph: Graph, state: State, facts: Iterable[Fact], evaluate: Evaluate, time_fault: TimeFault = timing_fault
+    graph: Graph,
+    state: State,
+    facts: Iterable[Fact],
+    evaluate: Evaluate,
+    time_fault: TimeFault = timing_fault,
+    *,
+    restless: bool = False,
 ) -> Decision:
     """What follows from `facts`, one after the other. Raises NeedsMore when a part of the state is not enough.
 
     Who knows the calendar brings a `time_fault` of their own; without one only the shape of a time is looked at.
+    `restless`: so many advances have made each other necessary that one more would be a loop.
     """
-    board = Board(graph, state, evaluate, time_fault)
+    board = Board(graph, state, evaluate, time_fault, restless=restless)
     for fact in facts:
         if board.status in (Status.ACTIVE, Status.COMPENSATING):
             WORK_IN[type(fact)](board, fact)
@@ -54,12 +61,13 @@ def _enter(board: Board, token: Token, steps: int) -> None:
             token, Phase.ENTERING, ModelError(f"the model went on for {MOST_STEPS} steps without waiting", "loop")
         )
         return
-    if board.node(token).commit_before and token.id not in board.continued:
-        board.again.append(token.id)
-        return
-    board.continued.discard(token.id)
-    board.note("entered", token)
     try:
+        if board.node(token).commit_before and token.id not in board.continued:
+            board.demand_rest()
+            board.again.append(token.id)
+            return
+        board.continued.discard(token.id)
+        board.note("entered", token)
         enter(board, token)
     except ModelError as error:
         board.block(board.tokens[token.id], Phase.ENTERING, error)

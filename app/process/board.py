@@ -42,10 +42,13 @@ class Opening:
 class Board:
     """One instance, being moved. `due` are the tokens that are to enter their node."""
 
-    def __init__(self, graph: Graph, state: State, evaluate: Evaluate, time_fault: TimeFault) -> None:
+    def __init__(
+        self, graph: Graph, state: State, evaluate: Evaluate, time_fault: TimeFault, *, restless: bool = False
+    ) -> None:
         self.graph = graph
         self.evaluate = evaluate
         self.time_fault = time_fault
+        self.restless = restless
         self.status = state.status
         self.outcome = state.outcome
         self.whole = state.whole
@@ -209,6 +212,11 @@ class Board:
         for wait in self.waits_of(token):
             del self.waits[wait.id]
 
+    def demand_rest(self) -> None:
+        """What makes another advance follow at once is a loop, where too many have followed each other already."""
+        if self.restless:
+            raise ModelError("commit points and signals have followed each other for too long without waiting", "loop")
+
     def note(self, what: str, token: Token) -> None:
         self.actions.append(Note(what, token.node, token.id, self.scopes[token.scope].host))
 
@@ -237,6 +245,7 @@ class Board:
         outer = ChainMap(outputs, *self._holders(token.scope))
         flows = [] if token.undoes is not None else self.ways_out(node, outer)
         if node.commit_after and token.phase is not Phase.LEAVING:
+            self.demand_rest()
             self.put(replace(token, phase=Phase.LEAVING))
             self.again.append(token.id)
             return

@@ -137,6 +137,7 @@ def enter_throw(board: Board, token: Token, node: Node) -> None:
         return
     if event.kind is EventKind.SIGNAL:
         assert event.name is not None
+        board.demand_rest()
         view = board.view(token)
         board.actions.append(ThrowSignal(board.text(event.name, view, "the name of the signal"), dict(view)))
     board.leave(token)

@@ -34,7 +34,8 @@ begin
         -- To all that waits, itself included, as it stood until now.
         reached := array(
             select e.instance_id from jsonb_array_elements(decision -> 'signals') with ordinality s (s, place)
-             cross join lateral celeriac.throw_event('signal', s ->> 'name', s -> 'variables', types => s -> 'types', patient => false) e
+             cross join lateral celeriac.throw_event('signal', s ->> 'name', s -> 'variables', types => s -> 'types', patient => false,
+                                                          hops => (decision ->> 'hops')::integer) e
              order by s.place);
     end if;
     delete from celeriac.fact f where f.instance_id = held.id
@@ -73,8 +74,8 @@ begin
       from jsonb_array_elements(decision -> 'notes') with ordinality n (n, place) order by place;
     if decision -> 'again' <> '[]' then
         -- A commit point: what comes after it is for a transaction of its own.
-        insert into celeriac.fact (instance_id, at, kind, token_uid)
-        select held.id, moment, 'continued', t.uid from jsonb_array_elements_text(decision -> 'again') a
+        insert into celeriac.fact (instance_id, at, kind, token_uid, payload)
+        select held.id, moment, 'continued', t.uid, jsonb_build_object('hops', decision -> 'hops') from jsonb_array_elements_text(decision -> 'again') a
           join celeriac.token t on t.instance_id = held.id and t.id = a::integer;
     end if;
     update celeriac.instance i

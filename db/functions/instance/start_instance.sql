@@ -3,7 +3,7 @@
 -- same principal: the first instance; for another process or business key it is refused (idempotency_conflict).
 create or replace function celeriac.start_instance(
     definition_id uuid, variables jsonb default '{}', business_key text default null, node text default null,
-    idempotency_key text default null, principal text default null, types jsonb default '{}')
+    idempotency_key text default null, principal text default null, types jsonb default '{}', hops integer default 0)
 returns setof celeriac.started_instance
 language plpgsql security definer set search_path = celeriac, pg_temp
 set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
@@ -52,6 +52,7 @@ begin
         return;
     end if;
     perform celeriac.tell_instance(fresh, 'started', null,
-                jsonb_build_object('variables', start_instance.variables, 'types', start_instance.types, 'start', start_instance.node));
+                jsonb_build_object('variables', start_instance.variables, 'types', start_instance.types, 'start', start_instance.node,
+                                   'hops', hops));
     return query select fresh, true;
 end $$;
