@@ -16,11 +16,13 @@ import typer
 
 from app.cli import (
     bpmn,
+    definitions,
     demo,
     doctor_command,
     incidents,
     instances,
     keys,
+    messages,
     migrate,
     operations,
     outbox,
@@ -66,7 +68,9 @@ for noun, group in {
     "demo": demo.group,
     "tasks": tasks.group,
     "signals": signals.group,
+    "definitions": definitions.group,
     "instances": instances.group,
+    "messages": messages.group,
     "incidents": incidents.group,
     "operations": operations.group,
     "schedules": schedules.group,

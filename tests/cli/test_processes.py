@@ -93,3 +93,34 @@ def test_a_user_task_is_completed_by_its_token(celeriac: Celeriac, file: Path) -
     token = celeriac("instances", "show", instance, "--json").json["tokens"][0]["token_id"]
     done = celeriac("instances", "complete", instance, token, "--variables", '{"ok": true}', "--json").json
     assert done["status"] == "COMPLETED"
+
+
+def test_messages_and_signals_reach_who_waits_and_start_who_does_not(celeriac: Celeriac, file: Path) -> None:
+    nodes = (
+        '<startEvent id="s"/><receiveTask id="r" messageRef="M"/><intermediateCatchEvent id="c">'
+        '<signalEventDefinition signalRef="S"/></intermediateCatchEvent><endEvent id="e"/>'
+        '<startEvent id="n"><messageEventDefinition messageRef="N"/></startEvent>'
+    )
+    roots = '<message id="M" name="paid"/><message id="N" name="new"/><signal id="S" name="all clear"/>'
+    file.write_bytes(model(nodes + flow("s", "r", "c", "e") + flow("n", "r"), roots))
+    celeriac("deploy", str(file))
+    (definition,) = celeriac("definitions", "list", "--key", "p", "--json").json["definitions"]
+    assert (definition["version"], definition["resource"]) == (1, "order.bpmn")
+    assert "p" in celeriac("definitions", "list").out
+    assert celeriac("definitions", "list", "--key", "q", "--json").json["definitions"] == []
+    instance = celeriac("start", "p", "--business-key", "B-1", "--variables", '{"order": 7}').out.strip()
+    nobody = celeriac("messages", "send", "paid", "--business-key", "B-2")
+    assert (nobody.code, "nothing waits" in nobody.err) == (1, True)
+    assert celeriac("messages", "send", "paid", "--correlation", "[]").code != 0
+    sent = celeriac(
+        "messages", "send", "paid", "--correlation", '{"order": 7}', "--variables", '{"sum": 12}', "--json"
+    ).json
+    assert sent == {"reached": [{"instance_id": instance, "definition_id": None, "started": False}], "kept": False}
+    assert celeriac("instances", "variables", instance, "--json").json["variables"] == {"order": 7, "sum": 12}
+    assert instance in celeriac("messages", "signal", "all clear").err
+    assert celeriac("instances", "show", instance, "--json").json["status"] == "COMPLETED"
+    assert "nobody waits" in celeriac("messages", "signal", "all clear").err
+    assert "is kept" in celeriac("messages", "send", "paid", "--ttl-ms", "60000").err
+    (started,) = celeriac("messages", "send", "new", "--json").json["reached"]
+    assert started["started"] is True
+    assert celeriac("instances", "show", started["instance_id"], "--json").json["tokens"][0]["node"] == "c"
