@@ -246,6 +246,7 @@ class Board:
         flows = [] if token.undoes is not None else self.ways_out(node, outer)
         if node.commit_after and token.phase is not Phase.LEAVING:
             self.demand_rest()
+            self.close_waits(token)  # it is done: nothing on it happens any more
             self.put(replace(token, phase=Phase.LEAVING))
             self.again.append(token.id)
             return

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from app.engine import advance
 from db import call
 from db.errors import Invalid, NotFound
 from tests.app.engine.conftest import Desk, flow, model, task
@@ -134,3 +135,19 @@ def test_of_a_message_and_a_timer_that_falls_due_one_comes_first(desk: Desk, dat
     assert fell_due(Clerk(desk.conn)) == 1  # it is about nothing any more
     desk.settle()
     assert desk.at(instance) == ["u"]
+
+
+@pytest.mark.parametrize("interrupts", [True, False])
+def test_what_is_done_and_stands_at_its_commit_point_hears_nothing_more(desk: Desk, interrupts: bool) -> None:
+    work = task("a", 'camunda:asyncAfter="true"') + flow("s", "a", "v") + on("a", interrupts=interrupts)
+    desk.deploy(model(BEGIN + work + '<userTask id="v"/>', ROOTS))
+    instance = desk.start()
+    row = desk.fetch("a")
+    call.one(desk.conn, "complete_task", task_id=row.task_id, worker_id="w", fencing_token=row.fencing_token)
+    stopped = advance(desk.conn, instance)
+    assert stopped is not None
+    assert stopped.more
+    with pytest.raises(NotFound):
+        throw(desk, "m")
+    desk.settle()
+    assert desk.at(instance) == ["v"]
