@@ -7,7 +7,7 @@ set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off 
 declare
     held celeriac.event_wait;
 begin
-    perform pg_advisory_xact_lock(celeriac.event_lock('token', t.uid::text))
+    perform pg_advisory_xact_lock(celeriac.event_lock('token', t.uid::text)), celeriac.hold_interruptions(array[t.uid])
        from celeriac.event_wait w join celeriac.token t on t.instance_id = w.instance_id and t.id = w.token
       where w.uid = fire_event_timer.wait_uid;
     select w.* into held from celeriac.event_wait w where w.uid = fire_event_timer.wait_uid for update;

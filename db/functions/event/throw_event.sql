@@ -43,6 +43,8 @@ begin
         -- One that waits for several names is reached by one of them, and who ends its activity takes turns with us as well.
         held := fitting[1].token_id;
         perform pg_advisory_xact_lock(celeriac.event_lock('token', held::text));
+        -- And whoever takes it away, by another event of its own or of what it is inside of, comes before us or after us.
+        perform celeriac.hold_interruptions(array[held]);
         perform celeriac.hold_waits(fitting);
     end loop;
     if patient and not one then

@@ -151,3 +151,49 @@ def test_what_is_done_and_stands_at_its_commit_point_hears_nothing_more(desk: De
         throw(desk, "m")
     desk.settle()
     assert desk.at(instance) == ["v"]
+
+
+EVENTS = {
+    "message": MESSAGE.format("N"), "timer": TIMER, "signal": '<signalEventDefinition signalRef="S"/>',
+}  # fmt: skip
+SIGNAL = ROOTS + '<signal id="S" name="s"/>'
+OTHER = {
+    "message": lambda clerk: len(clerk.rows("throw_event", kind="message", name="n")),
+    "signal": lambda clerk: len(clerk.rows("throw_event", kind="signal", name="s")),
+    "timer": fell_due,
+}
+
+
+def behind_a_gateway(event: str) -> str:
+    catches = {"c": MESSAGE.format("M"), "d": event}
+    caught = "".join(
+        f'<intermediateCatchEvent id="{id_}">{said}</intermediateCatchEvent>' for id_, said in catches.items()
+    )
+    return f'<eventBasedGateway id="g"/>{caught}' + flow("s", "g", "c", "u") + flow("g", "d", "late")
+
+
+def on_the_activity(event: str) -> str:
+    receive = f'<receiveTask id="c" messageRef="M"/><boundaryEvent id="d" attachedToRef="c">{event}</boundaryEvent>'
+    return receive + flow("s", "c", "u") + flow("d", "late")
+
+
+def around_the_activity(event: str) -> str:
+    inside = '<startEvent id="is"/><receiveTask id="c" messageRef="M"/><userTask id="inner"/>' + flow(
+        "is", "c", "inner"
+    )
+    boundary = f'<boundaryEvent id="d" attachedToRef="sub">{event}</boundaryEvent>'
+    return f'<subProcess id="sub">{inside}</subProcess>{boundary}' + flow("s", "sub", "u") + flow("d", "late")
+
+
+@pytest.mark.parametrize("kind", EVENTS)
+@pytest.mark.parametrize("place", [behind_a_gateway, on_the_activity, around_the_activity])
+def test_a_message_that_comes_as_something_else_takes_its_waiter_away_is_not_heard(
+    desk: Desk, database_url: str, place: Any, kind: str
+) -> None:
+    desk.deploy(model(BEGIN + place(EVENTS[kind]) + '<userTask id="u"/>' + LATE, SIGNAL))
+    instance = desk.start()
+    desk.conn.exec_driver_sql("update celeriac.event_wait set due_at = celeriac.now() where kind = 'timer'")
+    told, answer = overlap(database_url, OTHER[kind], heard)
+    assert (told, type(answer)) == (1, NotFound)
+    desk.settle()
+    assert desk.at(instance) == ["late"]
