@@ -12,7 +12,7 @@ from app.expressions.syntax import SyntaxFault
 from app.process.board import ModelError
 from app.process.graph import Expression
 
-MOST_WORK_AT_ONCE: Final = 50_000_000
+MOST_WORK_AT_ONCE: Final = 20_000_000
 """What all scripts of one advance may come to (see app/expressions/cel_work.py): a loop would add up to hours."""
 
 
