@@ -29,6 +29,8 @@ def make_app(settings: Settings) -> Celery:
         # The default gives up after 100 attempts and ends the process.
         broker_connection_max_retries=None,
         broker_connection_retry_on_startup=True,
+        # A Redis that is full, or only to be read after a failover, says so in its answers: that passes, too.
+        broker_channel_error_retry=is_redis(settings.broker_url or NO_BROKER),
         # Late, with one message a thread: only so that no worker hoards ticks. Redelivery is the database's business.
         task_acks_late=True,
         task_reject_on_worker_lost=False,
@@ -50,9 +52,13 @@ def make_app(settings: Settings) -> Celery:
     return app
 
 
+def is_redis(broker_url: str) -> bool:
+    return broker_url.startswith(("redis", "sentinel"))
+
+
 def transport_options(broker_url: str) -> Mapping[str, Any]:
     """Options of kombu's transport. Without the time-outs a half-open connection to Redis hangs a process for ever."""
-    if not broker_url.startswith(("redis", "sentinel")):
+    if not is_redis(broker_url):
         return {}
     return {
         "socket_timeout": 5,

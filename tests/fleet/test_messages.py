@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import psycopg
+import pytest
 import redis
 from sqlalchemy import Connection
 
@@ -115,6 +116,38 @@ def test_a_worker_works_on_after_its_connections_were_cut_and_the_broker_restart
     all_completed(conn, 3, seconds=60)
     assert task(conn, held).attempts == 1
     assert fleet.is_running
+
+
+@pytest.mark.parametrize("trouble", ["full", "only to be read"])
+def test_a_broker_that_takes_nothing_for_a_while_ends_no_worker(
+    trouble: str,
+    start_fleet: StartFleet,
+    dispatcher: Process,
+    conn: Connection,
+    database_url: str,
+    valkey: EmbeddedValkey,
+    open_gate: OpenGate,
+) -> None:
+    """Case B63: it answers each command with an error, as a Redis without memory or after a failover does."""
+    fleet = start_fleet("prefork", FLEET_SLICE_TASKS="1")
+    enqueue(database_url, "gated", {"gate": "open"})
+    started(conn)
+    with redis.Redis.from_url(valkey.url()) as client:
+        if trouble == "full":
+            client.config_set("maxmemory", "1")
+        else:
+            client.execute_command("REPLICAOF", "127.0.0.1", "1")
+        try:
+            client.client_kill_filter(_type="normal", skipme=True)
+            fleet.wait_for_output("Cannot connect to")
+        finally:
+            client.config_set("maxmemory", "0")
+            client.execute_command("REPLICAOF", "NO", "ONE")
+    open_gate("open")
+    enqueue(database_url, "mark", *[{}] * 50)
+    all_completed(conn, 51)
+    assert fleet.is_running
+    assert dispatcher.is_running
 
 
 def test_tasks_of_the_user_s_own_run_beside_durable_ones(

@@ -57,14 +57,22 @@ def ring(app: Any, queue: str, task_type: str, passed: int = 0) -> None:
                 retry=False,
                 **message.properties,
             )
-    except (OperationalError, OSError, *app.connection_for_write().connection_errors) as error:
+    except _errors_of_broker(app) as error:
         raise RingFailed(f"{type(error).__name__}: {error}") from error
+
+
+def _errors_of_broker(app: Any) -> tuple[type[Exception], ...]:
+    connection = app.connection_for_write()
+    return (OperationalError, OSError, *connection.connection_errors, *connection.channel_errors)
 
 
 def prepare_broker(conf: Any) -> None:
     """Settings that keep a worker alive through trouble with its broker, where the user has not set them."""
     if str(conf.broker_read_url or conf.broker_url or "").startswith(("redis", "sentinel")):
         conf.broker_transport_options = {**REDIS_OPTIONS, **(conf.broker_transport_options or {})}
+        # A Redis that is full, or only to be read after a failover, says so in its answers: no reason to end.
+        if not conf.value_set_for("broker_channel_error_retry"):
+            conf.broker_channel_error_retry = True
         keep_worker_alive()
         pass_over_garbage()
     # Celery's default ends a worker after so many attempts to reach its broker.
