@@ -197,6 +197,7 @@ class _Reader:
     def _node(self, element: Element, kind: Kind, scope: str) -> Node:
         """What every node has."""
         self._refuse_listeners(element)
+        self._refuse_counts(element)
         return Node(
             element.id or "",
             kind,
@@ -207,6 +208,17 @@ class _Reader:
             commit_before=is_true(extension(element, "asyncBefore")) or is_true(extension(element, "async")),
             commit_after=is_true(extension(element, "asyncAfter")),
         )
+
+    def _refuse_counts(self, element: Element) -> None:
+        """Attributes without which the element would mean something else."""
+        if (element.get("eventGatewayType") or "Exclusive") == "Parallel":
+            what = "event-based gateways that wait for all of their events are not there yet"
+            self._report.error(element.id, element.line, what)
+        if element.name[1] == "eventBasedGateway" and is_true(element.get("instantiate")):
+            self._report.error(element.id, element.line, "gateways that begin an instance are not there yet")
+        for name in ("startQuantity", "completionQuantity"):
+            if (element.get(name) or "1").strip() != "1":
+                self._report.error(element.id, element.line, f"activities that count tokens ({name}) are not there yet")
 
     def _activity(self, element: Element, kind: Kind, scope: str) -> Node:
         for loop in ("multiInstanceLoopCharacteristics", "standardLoopCharacteristics"):

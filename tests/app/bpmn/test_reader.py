@@ -434,6 +434,7 @@ def test_attributes_of_ours_ask_for_the_ways_of_camunda() -> None:
         ('<bpmn:callActivity id="a" calledElement="q"/>', "call activities are not there yet"),
         ('<bpmn:adHocSubProcess id="a"/>', "ad-hoc subprocesses are not there yet"),
         ('<bpmn:complexGateway id="a"/>', "complex gateways are not there yet"),
+        ('<bpmn:userTask id="a" startQuantity="2"/>', "activities that count tokens (startQuantity) are not there yet"),
         ('<bpmn:teaTask id="a"/>', "teaTask is not known"),
         (
             '<bpmn:transaction id="a"><bpmn:startEvent id="s"/></bpmn:transaction>',
@@ -453,6 +454,22 @@ def test_what_is_not_there_yet_is_one_error_and_nothing_around_it_is(element: st
     extra = event("boundaryEvent", "<bpmn:errorEventDefinition/>", "c", 'attachedToRef="a"')
     beside = "" if "Gateway" in element else extra
     assert errors(line(element + beside)) == [("a", 4, message)]
+
+
+@pytest.mark.parametrize(
+    "attribute, message",
+    [
+        ('eventGatewayType="Parallel"', "event-based gateways that wait for all of their events are not there yet"),
+        ('instantiate="true"', "gateways that begin an instance are not there yet"),
+        ('eventGatewayType="Exclusive" instantiate="false"', None),
+    ],
+)
+def test_an_event_based_gateway_waits_for_the_first_of_its_events(attribute: str, message: str | None) -> None:
+    timer = "<bpmn:timerEventDefinition><bpmn:timeDuration>PT1H</bpmn:timeDuration></bpmn:timerEventDefinition>"
+    caught = event("intermediateCatchEvent", timer, "c")
+    flows = flow("s", "a") + flow("a", "c")
+    model = process(f'<bpmn:startEvent id="s"/><bpmn:eventBasedGateway id="a" {attribute}/>{caught}{flows}')
+    assert [told for _, _, told in errors(model)] == ([] if message is None else [message])
 
 
 def test_what_is_inside_an_event_subprocess_is_looked_at_as_well() -> None:
