@@ -17,7 +17,7 @@ set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off 
 #variable_conflict use_column
 declare
     moment timestamptz := celeriac.now();
-    one boolean := throw_event.kind = 'message' and not everyone;
+    one boolean := throw_event.kind = 'message' and not everyone or throw_event.token_id is not null;  -- who is promised that it is heard
     reached record;
     fitting celeriac.fitting_wait[];
     beginnings celeriac.start_wait[] := '{}';
@@ -49,6 +49,13 @@ begin
     end loop;
     if patient and not one then
         perform celeriac.hold_waits(fitting);
+        -- Who left while they were looked for, or held, hears nothing any more.
+        fitting := array(
+            select row (f.instance_id, f.wait_id, f.token_id)::celeriac.fitting_wait
+              from unnest(fitting) with ordinality f (instance_id, wait_id, token_id, place)
+             where exists (select from celeriac.event_wait w where w.instance_id = f.instance_id and w.id = f.wait_id)
+               and (throw_event.kind = 'signal' or not celeriac.is_left(f.token_id))
+             order by f.place);
     end if;
     if one and 1 < (select count(distinct case when strict then f.token_id else f.instance_id end) from unnest(fitting) f) then
         perform celeriac.refuse('invalid', case when strict then 'several executions match' else 'several instances wait for this message and fit' end,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from app.engine import advance
 from db import call
 from db.errors import Canceled, NotFound, Refused
 from tests.app.engine.conftest import Desk, flow, model, task
@@ -40,11 +41,12 @@ def thrown(kind: str) -> Call:
 
 
 def fired(clerk: Clerk) -> Any:
-    return clerk.one("fire_event_timer", wait_uid=clerk.scalar("select uid from celeriac.event_wait"))
+    wait = clerk.scalar("select uid from celeriac.event_wait where kind = 'timer'")
+    return clerk.one("fire_event_timer", wait_uid=wait)
 
 
 def fell_due(clerk: Clerk) -> Any:
-    clerk.run("update celeriac.event_wait set due_at = celeriac.now()")
+    clerk.run("update celeriac.event_wait set due_at = celeriac.now() where kind = 'timer'")
     return clerk.rows("fire_event_timers")
 
 
@@ -177,6 +179,46 @@ def test_a_person_is_told_as_well(desk: Desk, database_url: str, event: str, int
         assert desk.at(instance) == ["u"] if first == "event" or inside else ["b"]
         call.one(desk.conn, "stop_instance", instance_id=instance)
         desk.settle()
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["its own", "around it"])
+@pytest.mark.parametrize(("event", "interrupt"), [one for one in INTERRUPTIONS if one[0] != "signal"])
+def test_a_signal_for_one_that_is_interrupted_has_not_reached_it(
+    desk: Desk, database_url: str, event: str, interrupt: Call, inside: bool
+) -> None:
+    ear = f'<boundaryEvent id="hears" attachedToRef="a">{EVENTS["signal"]}</boundaryEvent><userTask id="v"/>'
+    desk.deploy(process(event, inside=inside, activity=WORK + ear + flow("hears", "v")))
+    instance = desk.start()
+    token = desk.one(
+        "select token_id from celeriac.instance_tokens where instance_id = :id and node = 'a'", id=instance
+    )
+
+    def signal(clerk: Clerk) -> Any:
+        return clerk.rows("throw_event", kind="signal", name="s", token_id=token)
+
+    told, reached = overlap(database_url, interrupt, signal)
+    assert told
+    assert reached == []
+    desk.settle()
+    assert desk.at(instance) == ["u"]
+
+
+def test_a_message_for_all_has_not_reached_who_leaves_while_they_are_looked_for(desk: Desk, database_url: str) -> None:
+    desk.deploy(process("message", inside=False))
+    stays, leaves = desk.start(), desk.start()
+    call.rows(desk.conn, "throw_event", kind="message", name="m", instance_id=leaves)
+
+    def leave(clerk: Clerk) -> Any:
+        """Who looks now sees both wait, and then stands still at the first until the second has left."""
+        clerk.run("lock table celeriac.fact in access exclusive mode")
+        return advance(clerk.conn, leaves)
+
+    def tell_all(clerk: Clerk) -> Any:
+        return clerk.rows("throw_event", kind="message", name="m", everyone=True)
+
+    left, reached = overlap(database_url, leave, tell_all)
+    assert left.instance_id == leaves
+    assert [str(one.instance_id) for one in reached] == [stays]
 
 
 def test_a_batch_ends_what_it_can(desk: Desk) -> None:
