@@ -5,9 +5,9 @@ language plpgsql volatile as $$
 declare
     at celeriac.token;
 begin
+    -- A message or a timer that is for it at this moment takes turns with us, see throw_event. As an advance does it: waits before tokens.
+    perform pg_advisory_xact_lock(celeriac.event_lock('token', hold_token.token_uid::text)), celeriac.hold_interruptions(array[hold_token.token_uid]);
     select t.* into at from celeriac.token t where t.uid = hold_token.token_uid for update;
-    -- A message or a timer that is for it at this moment takes turns with us, see throw_event.
-    perform pg_advisory_xact_lock(celeriac.event_lock('token', at.uid::text)), celeriac.hold_interruptions(array[at.uid]);
     if at.uid is null or not celeriac.still_waits(at.instance_id, at.id) then
         perform celeriac.refuse('not_found', 'there is no such token');
     end if;

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
+from app.dev.waiting import wait_until
 from app.engine import advance
 from db import call
 from db.errors import Canceled, NotFound, Refused
@@ -219,6 +222,32 @@ def test_a_message_for_all_has_not_reached_who_leaves_while_they_are_looked_for(
     left, reached = overlap(database_url, leave, tell_all)
     assert left.instance_id == leaves
     assert [str(one.instance_id) for one in reached] == [stays]
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [("complete_token", {}), ("throw_token", {"error_code": "E"}), ("assign_token", {"assignee": "me"}),
+     ("describe_token", {"duty": call.Json("{}")})],
+)  # fmt: skip
+def test_a_person_who_waits_for_an_advance_holds_nothing_that_it_is_about_to_take(
+    desk: Desk, function: str, said: dict[str, Any]
+) -> None:
+    """It takes waits, and then tokens: whoever takes them the other way round waits in a circle with it."""
+    desk.deploy(process("message", inside=True, activity='<userTask id="a"/>'))
+    instance = desk.start()
+    token = desk.one(
+        "select token_id from celeriac.instance_tokens where instance_id = :id and node = 'a'", id=instance
+    )
+    engine = desk.conn.engine.execution_options(isolation_level="READ COMMITTED")
+    with engine.begin() as advances, engine.connect() as person, ThreadPoolExecutor(1) as thread:
+        advances.exec_driver_sql("select from celeriac.event_wait for update")
+        pid = person.exec_driver_sql("select pg_backend_pid()").scalar_one()
+        doing = thread.submit(Clerk(person).one, function, token_uid=token, **said)
+        waits = "select wait_event_type = 'Lock' from pg_stat_activity where pid = :pid"
+        wait_until(lambda: doing.done() or desk.one(waits, pid=pid), what="the person to wait")
+        advances.execute(text("select from celeriac.token where uid = :token for update nowait"), {"token": token})
+        advances.commit()
+        doing.result(timeout=30)
 
 
 def test_a_batch_ends_what_it_can(desk: Desk) -> None:
