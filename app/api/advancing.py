@@ -15,7 +15,7 @@ from app.api.announcer import Announcer
 from app.api.database import Database
 from app.engine import Advanced, aadvance
 from db import call
-from db.errors import Unavailable
+from db.errors import NotFound, Unavailable
 
 ADVANCE_SECONDS: Final = 2.0
 """How long a request advances for. What it leaves is for the chore."""
@@ -56,6 +56,8 @@ class Advancer:
                     # A model may go round by commit points for ever.
                     if done.more and asyncio.get_running_loop().time() < stop_at:
                         self._again[instance] = True
+        except NotFound:
+            log.debug("instance %s was deleted meanwhile", instance)
         except Unavailable as busy:
             log.warning("instance %s is left to the chore: %s", instance, busy)
         except Exception:  # logged; the fact is there, and the chore tries again

@@ -59,6 +59,13 @@ async def test_branches_that_end_at_once_are_all_worked_in_without_the_chore(api
     assert await status() == "COMPLETED"
 
 
+async def test_an_instance_that_was_deleted_meanwhile_is_no_error(
+    app: FastAPI, api: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    await app.state.parts.advancer.advance(["00000000-0000-4000-8000-000000000000"])
+    assert [line.message for line in caplog.records if line.name == "celeriac.instances"] == []
+
+
 async def test_whoever_polls_for_the_next_task_is_told(
     api: httpx.AsyncClient, app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
