@@ -5,6 +5,7 @@ import pytest
 from sqlalchemy import Connection
 
 from app.api import steps
+from db import call
 from tests.api.test_signals import state
 from tests.held_task import fetch_held, new_held
 
@@ -102,7 +103,8 @@ async def test_a_canceled_task_undoes_what_it_has_done_when_it_is_asked_to(
     undoing = {"task_id": str(task.task_id), "state": "UNDOING"}
     assert (await api.post(path, json={"compensate": True})).json() == undoing
     shown = (await api.get(f"/v1/tasks/{task.task_id}")).json()
-    assert (shown["state"], shown["undoing"]) == ("READY", True)
+    assert (shown["state"], shown["undoing"]) == ("SCHEDULED", True)
+    call.one(conn, "release_task", task_id=task.task_id, worker_id="w1", fencing_token=task.fencing_token)
     assert fetch_held(conn).task_id == task.task_id
     assert (await api.post(path, json={"compensate": True})).json() == undoing
     assert (await api.post(path)).json() == undoing

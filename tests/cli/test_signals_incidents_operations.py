@@ -165,7 +165,7 @@ def test_a_canceled_task_can_undo_what_it_has_done(celeriac: Celeriac, conn: Con
     assert "REGISTERED" in celeriac("tasks", "show", str(task.task_id)).out
     canceled = celeriac("tasks", "cancel", str(task.task_id), "--compensate", "--reason", "sold out", "--json").json
     assert canceled == {"tasks": [{"task_id": str(task.task_id), "state": "UNDOING"}]}
-    assert state(celeriac, task.task_id) == "READY"
+    assert state(celeriac, task.task_id) == "SCHEDULED"
     plain = new_held(conn, "other")
     assert (
         celeriac("tasks", "cancel", str(plain.task_id), "--compensate", "--json").json["tasks"][0]["state"]

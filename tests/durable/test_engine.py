@@ -188,3 +188,37 @@ def test_signals_without_a_pause_all_come_to_a_task_that_goes_on_in_a_fresh_one(
     taken = conn.execute(text("select result -> 'taken' from celeriac.task_detail")).scalars()
     longest = max((run if isinstance(run, list) else json.loads(run) for run in taken), key=len)
     assert sorted(longest) == list(range(total))
+
+
+def test_after_a_cancel_what_undoes_a_step_does_not_come_before_it(
+    fleet_url_db: str,
+) -> None:
+    told: list[str] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def charge() -> None:
+        begun.set()
+        go_on.wait(20)
+        told.append("charge")
+
+    @task("order", lease=30)
+    def order(ctx: Context) -> None:
+        ctx.step("book", told.append, "book", compensate=lambda name: told.append("unbook"))
+        ctx.step("charge", charge, compensate=lambda: told.append("refund"))
+        ctx.step("never", told.append, "never")
+
+    engine = TaskEngine(fleet_url_db, tasks=[order])
+    try:
+        engine.start(concurrency=2)
+        task_run_id = engine.enqueue("order", {}, idempotency_key="a")
+        assert begun.wait(20)
+        engine.cancel(task_run_id, "sold out", compensate=True)
+        view = engine.get(task_run_id)
+        assert view is not None
+        assert view.state == "SCHEDULED"
+        go_on.set()
+        ended(engine, task_run_id, "CANCELED")
+    finally:
+        go_on.set()
+        engine.stop()
+    assert told == ["book", "charge", "refund", "unbook"]

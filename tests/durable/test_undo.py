@@ -178,12 +178,16 @@ def test_a_cancel_may_ask_for_it(
             {"id": task_id},
         )
 
+    def unaware() -> None:
+        cancel()
+        effect("unaware")
+
     @task("trip")
     def trip(ctx: Context) -> None:
         ctx.step("flight", effect, "flight", compensate=lambda name: effect("undo flight"))
         if where == "running":
-            cancel()
-            ctx.step("unaware", effect, "unaware")  # its record is what tells
+            # Its record is what tells; it is undone as well, and after it has ended.
+            ctx.step("unaware", unaware, compensate=lambda: effect("undo unaware"))
             ctx.step("never", effect, "never")
         elif where == "ready":
             raise Retry("later", after=3600)
@@ -198,7 +202,8 @@ def test_a_cancel_may_ask_for_it(
         cancel()
         carrier.run()
     assert carrier.state(task_id) == "CANCELED"
-    assert [name for name in effects() if name != "unaware"] == ["flight", "undo flight"]
+    ran = ["unaware", "undo unaware"] if where == "running" else []
+    assert effects() == ["flight", *ran, "undo flight"]
 
 
 def test_a_task_that_loses_too_many_leases_is_undone_too(carrier: Carrier, effect: Effect, effects: Effects) -> None:

@@ -61,6 +61,20 @@ def stubborn(ctx: Context) -> None:
     wait_for_gate(ctx, stubborn=True)
 
 
+@task("order", lease=lease, queue="fleet")
+def order(ctx: Context) -> None:
+    def tell(what: str) -> None:
+        with Path(ctx.variables["file"]).open("a") as file:
+            file.write(what + "\n")
+
+    def charge() -> None:
+        started(ctx)
+        wait_for_gate(ctx, stubborn=True)
+        tell("charge")
+
+    ctx.step("charge", charge, compensate=lambda: tell("refund"))
+
+
 @task("patient", lease=30, queue="fleet")
 def patient(ctx: Context) -> None:
     started(ctx)
@@ -184,6 +198,7 @@ install(
         mark,
         gated,
         stubborn,
+        order,
         patient,
         moody,
         tiny,

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import redis
 from sqlalchemy import Connection, text
 
@@ -88,6 +89,24 @@ def test_a_handler_learns_that_its_task_was_canceled(
     call.one(conn, "cancel_task", task_id=task_id)
     fleet.wait_for_output(f"the handler of task {task_id} stopped: celeriac.errors.Canceled")
     assert states(conn) == {"CANCELED": 1}
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_what_undoes_a_canceled_step_comes_after_it(
+    start_fleet: StartFleet, conn: Connection, database_url: str, open_gate: OpenGate, tmp_path: Path, dies: bool
+) -> None:
+    told = tmp_path / "told"
+    first = start_fleet("prefork", concurrency=1, FLEET_LEASE="2" if dies else "30")
+    [task_id] = enqueue(database_url, "order", {"file": str(told), "gate": "open"})
+    started(conn)
+    start_fleet("prefork", concurrency=1, FLEET_LEASE="2" if dies else "30")
+    call.one(conn, "cancel_task", task_id=task_id, compensate=True)
+    assert states(conn) == {"SCHEDULED": 1}
+    if dies:
+        first.kill()
+    open_gate("open")
+    wait_until(lambda: states(conn) == {"CANCELED": 1}, 20, what="the end of the undo")
+    assert told.read_text().split() == (["refund"] if dies else ["charge", "refund"])
 
 
 def test_a_flushed_broker_costs_no_task(

@@ -20,6 +20,10 @@ begin
         code := 'canceled'; message := 'the process no longer wants it';
     elsif cold.state in ('COMPLETED', 'FAILED') then
         code := 'already_ended'; message := 'the task has ended as ' || cold.state;
+    elsif exists (select from celeriac.saga s
+                   where s.task_id = lease_refusal.task_id and s.ended_at is null
+                     and s.holder = lease_refusal.worker_id and s.holder_token = lease_refusal.fencing_token) then
+        code := 'canceled'; message := 'the task has been canceled, and what it has done is to be undone';
     elsif hot.state is distinct from 'LOCKED' then
         code := 'lease_lost'; message := 'the lease was lost and nobody holds the task now';
     elsif hot.fencing_token <> lease_refusal.fencing_token then

@@ -1,4 +1,5 @@
--- release_task: LOCKED -> READY, the attempt given back: a worker that stops has not failed.
+-- release_task: LOCKED -> READY, the attempt given back: a worker that stops has not failed. Who was at a task that was canceled
+-- and is to be undone says by it that they have stopped (let_go).
 -- Refuses: a lease that is another's, expired, taken away or ended. The same release again (same worker and token) holds.
 create or replace function celeriac.release_task(
     task_id uuid, worker_id text, fencing_token bigint default null, principal text default null, only_types text[] default null)
@@ -22,6 +23,8 @@ begin
        for update;
     if found then
         perform celeriac.give_back(held, moment), celeriac.ring(array[held.task_type]);
+    elsif celeriac.let_go(release_task.task_id, release_task.worker_id, release_task.fencing_token, me, only_types) then
+        null;  -- it was canceled meanwhile
     elsif (celeriac.past_write(release_task.task_id, 'released', release_task.worker_id, release_task.fencing_token, me, only_types)).task_id is null then
         perform celeriac.refuse_write(release_task.task_id, release_task.worker_id, release_task.fencing_token, me, only_types);
     end if;

@@ -1,4 +1,6 @@
 -- begin_undo: LOCKED | READY | … -> READY, to be undone: its handler is replayed over what is recorded, then its undos run.
+-- Of one that is canceled while a worker is at it -> SCHEDULED, until that worker has let go of it (let_go) or its lease would have
+-- ended: what undoes a step must not come before the step.
 -- For a task in state OPEN, whose queue row is `held` (it may be gone already), and that is not being undone yet: the one
 -- row of `saga` sees to that, too. Both budgets are full again; they are for the undos.
 create or replace function celeriac.begin_undo(
@@ -6,12 +8,19 @@ create or replace function celeriac.begin_undo(
 returns void language plpgsql volatile as $$
 declare
     undone celeriac.queue := held;
+    holding boolean := cause = 'canceled' and held.state is not distinct from 'LOCKED' and held.lease_expires_at > moment;
 begin
     insert into celeriac.saga (task_id, cause, error, began_at) values (held.task_id, begin_undo.cause, begin_undo.error, moment);
-    undone.state := 'READY';
+    if holding then
+        update celeriac.saga s
+           set holder = held.lease_owner, holder_principal = held.lease_principal, holder_token = held.fencing_token,
+               holder_until = held.lease_expires_at
+         where s.task_id = held.task_id;
+    end if;
+    undone.state := case when holding then 'SCHEDULED' else 'READY' end;
     undone.undoing := true;
     undone.resumed := true;
-    undone.run_at := moment;
+    undone.run_at := case when holding then held.lease_expires_at else moment end;
     undone.turn_at := moment;
     undone.retries := celeriac.full_retries(held.task_id);
     undone.expirations := 0;

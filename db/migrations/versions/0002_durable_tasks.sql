@@ -173,12 +173,17 @@ create table celeriac.compensation (
 );
 
 -- A task that is, or was, being undone: why, and how it will have ended. One row a task: a rollback begins once.
+-- `holder` …: who was at the task when it was canceled, and when that lease would have ended.
 create table celeriac.saga (
-    task_id  uuid        primary key,
-    cause    text        not null check (cause in ('failed', 'canceled')),
-    error    text,
-    began_at timestamptz not null,
-    ended_at timestamptz
+    task_id          uuid        primary key,
+    cause            text        not null check (cause in ('failed', 'canceled')),
+    error            text,
+    began_at         timestamptz not null,
+    ended_at         timestamptz,
+    holder           text,
+    holder_principal text,
+    holder_token     bigint,
+    holder_until     timestamptz
 );
 
 -- Something that a person must look at; the task stays where it is.

@@ -12,6 +12,7 @@ from celeriac.durable._authority import Authority
 from celeriac.durable._failure import failure
 from celeriac.durable._tally import SharedTally
 from celeriac.errors import (
+    Canceled,
     CeleriacError,
     Conflict,
     ConnectionFailed,
@@ -37,17 +38,31 @@ def report(
     try:
         return _deliver(authority, tally, worker_id, lease, outcome)
     except (Conflict, NotFound) as refused:
-        was_refused(tally, lease, refused)
+        was_refused(authority, tally, worker_id, lease, refused)
     except CeleriacError as error:
         log.error("the outcome of task %s cannot be told: %s", lease.task.task_id, error)
         tally.count(dropped=1)
     return None
 
 
-def was_refused(tally: SharedTally, lease: Lease, reason: CeleriacError) -> None:
+def was_refused(
+    authority: Authority, tally: SharedTally, worker_id: str, lease: Lease, reason: Conflict | NotFound
+) -> None:
     """Note an outcome that came too late."""
     log.warning("the outcome of task %s was refused: %s", lease.task.task_id, reason)
     tally.count(refused=1)
+    lease.end(reason)
+    let_go(authority, worker_id, lease)
+
+
+def let_go(authority: Authority, worker_id: str, lease: Lease) -> None:
+    """Say that the handler of a canceled task has stopped: what it did is undone then, or when its lease ends."""
+    if not isinstance(lease.ended, Canceled):
+        return
+    try:
+        authority.release(worker_id, lease.task)
+    except CeleriacError as error:
+        log.debug("task %s is not to be let go of: %s", lease.task.task_id, error)
 
 
 def _deliver(

@@ -12,6 +12,8 @@ from db import call
 from db.errors import AlreadyEnded, Invalid
 from tests.app.engine.conftest import Desk, flow, model, task
 from tests.app.engine.test_engine import ORDER
+from tests.db.clerk import Clerk
+from tests.db.overlap import overlap
 
 BEGIN = '<startEvent id="s"/>'
 BAD_INPUT = (
@@ -145,3 +147,15 @@ def test_tasks_with_an_instance_of_their_callers_own_are_redriven_with_the_other
     held = {"task_id": row.task_id, "worker_id": "w", "fencing_token": row.fencing_token}
     call.one(desk.conn, "fail_task", **held, error="x", retries=0)
     assert len(call.rows(desk.conn, "redrive_tasks")) == 1
+
+
+def test_two_who_try_an_incident_again_at_once_are_answered_alike(desk: Desk, database_url: str) -> None:
+    script = '<scriptTask id="x" scriptFormat="juel"><script>${missing}</script></scriptTask>'
+    desk.deploy(model('<startEvent id="s"/>' + script + flow("s", "x")))
+    opened = incident(desk, desk.start())
+
+    def retry(clerk: Clerk) -> Any:
+        return clerk.one("resolve_incident", incident_id=opened, resolution="retry").incident_id
+
+    assert overlap(database_url, retry, retry) == (opened, opened)
+    assert desk.one("select count(*) from celeriac.fact") == 1

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from db.call import json_list
-from db.errors import Conflict, Invalid, LeaseLost, StaleToken
+from db.errors import Canceled, Conflict, Invalid, LeaseLost, StaleToken
 from tests.clock import Clock
 from tests.db.clerk import Clerk
 from tests.db.ledger import Ledger
@@ -168,6 +168,7 @@ def test_after_a_cancel_it_ends_canceled(clerk: Clerk, ledger: Ledger) -> None:
     task = clerk.held()
     ledger.register(task)
     assert clerk.cancel(task.task_id, compensate=True, reason="no longer wanted", principal="anna").state == "UNDOING"
+    clerk.release(task)
     (undo,) = clerk.fetch()
     assert undo.undoing
     assert clerk.query("select cause, error from celeriac.sagas") == [
@@ -179,6 +180,64 @@ def test_after_a_cancel_it_ends_canceled(clerk: Clerk, ledger: Ledger) -> None:
     assert ledger.finish(undo) == "CANCELED"
     row = clerk.task(task.task_id)
     assert (row["state"], row["error"]) == ("CANCELED", "no longer wanted")
+
+
+def test_after_a_cancel_it_waits_for_whoever_was_at_it(clerk: Clerk, ledger: Ledger, clock: Clock) -> None:
+    """What undoes a step must not come before the step."""
+    clock.freeze()
+    clerk.celery_type()
+    task = clerk.held(lock_duration_ms=30_000)
+    ledger.register(task)
+    clock.advance(10)
+    clerk.cancel(task.task_id, compensate=True)
+    clerk.rings()
+    row = clerk.query("select state, undoing, run_at from celeriac.task_list")[0]
+    assert (row["state"], row["undoing"], row["run_at"]) == ("SCHEDULED", True, task.lock_expires_at)
+    assert clerk.fetch() == []
+    for refused in (clerk.extend, clerk.complete, clerk.fail):
+        with clerk.refuses(Canceled):
+            refused(task)
+    with clerk.refuses(LeaseLost):
+        clerk.release(task, worker_id="w2")
+    with clerk.refuses(LeaseLost):
+        clerk.release(task, fencing_token=task.fencing_token - 1)
+    assert clerk.state(task.task_id) == "SCHEDULED"
+    for _ in range(2):
+        assert clerk.release(task).state == "READY"
+    assert (clerk.state(task.task_id), clerk.rings()) == ("READY", [("fleet", "mail")])
+    (undo,) = clerk.fetch()
+    assert (undo.undoing, undo.expirations) == (True, 0)
+    clerk.release(task)  # late, and a second time
+    with clerk.refuses(Canceled):
+        clerk.extend(task)
+    ledger.undone(undo, 1)
+    assert ledger.finish(undo) == "CANCELED"
+
+
+def test_or_for_the_end_of_that_lease(clerk: Clerk, ledger: Ledger, clock: Clock) -> None:
+    clock.freeze()
+    task = clerk.held(lock_duration_ms=30_000)
+    ledger.register(task)
+    clock.advance(10)
+    clerk.cancel(task.task_id, compensate=True)
+    clock.advance(19)
+    clerk.one("promote_due")
+    assert clerk.fetch() == []
+    clock.advance(1)
+    clerk.one("promote_due")
+    (undo,) = clerk.fetch(worker_id="w2")
+    assert undo.undoing
+    clerk.fail(undo, worker_id="w2", retry_after_ms=60_000)
+    assert clerk.release(task).state == "READY"  # very late: it brings nothing forward
+    assert clerk.state(task.task_id) == "SCHEDULED"
+
+
+def test_a_lease_that_has_run_out_holds_nothing_up(clerk: Clerk, ledger: Ledger, clock: Clock) -> None:
+    task = clerk.held(lock_duration_ms=1000)
+    ledger.register(task)
+    clock.advance(2)
+    clerk.cancel(task.task_id, compensate=True)
+    assert clerk.fetch()[0].undoing
 
 
 def test_a_second_cancel_begins_no_second_one(clerk: Clerk, ledger: Ledger) -> None:
@@ -203,9 +262,11 @@ def test_a_cancel_beside_the_last_failure_begins_it_once(
     answers = overlap(database_url, *(calls if cancel_first else calls[::-1]))
     cancel, failure = answers if cancel_first else answers[::-1]
     assert cancel == "UNDOING"
-    assert isinstance(failure, LeaseLost) if cancel_first else failure == "READY"
+    assert isinstance(failure, Canceled) if cancel_first else failure == "READY"
     (saga,) = clerk.query("select cause from celeriac.saga")
     assert saga["cause"] == ("canceled" if cancel_first else "failed")
+    if cancel_first:
+        clerk.release(task)
     assert clerk.fetch()[0].undoing
 
 

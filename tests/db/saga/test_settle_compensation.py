@@ -144,6 +144,7 @@ def test_the_end_after_a_cancel_again_holds(clerk: Clerk, ledger: Ledger) -> Non
     task = clerk.held()
     ledger.register(task)
     clerk.cancel(task.task_id, compensate=True)
+    clerk.release(task)
     (undo,) = clerk.fetch()
     ledger.undone(undo, 1)
     assert [ledger.finish(undo) for _ in range(2)] == ["CANCELED", "CANCELED"]

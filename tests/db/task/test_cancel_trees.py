@@ -178,6 +178,8 @@ def test_a_cancel_that_asks_for_compensation_lets_the_task_be_undone_first(clerk
     if rests:
         suspend(clerk, task, for_signal(ordinal=2))
     assert clerk.cancel(task.task_id, compensate=True, reason="not needed").state == "UNDOING"
+    if not rests:
+        clerk.release(task)
     assert clerk.state(task.task_id) == "READY"
     assert send(clerk).delivered == 0
     (undoing,) = clerk.fetch()
@@ -214,8 +216,10 @@ def test_without_compensation_what_is_registered_is_left_as_it_is(clerk: Clerk) 
 def test_children_are_undone_as_well_and_nobody_waits_for_whom(clerk: Clerk) -> None:
     parent = clerk.held()
     (child,) = children(clerk, parent)
-    with_undo(clerk, clerk.fetch("child")[0])
+    held = with_undo(clerk, clerk.fetch("child")[0])
     assert clerk.cancel(parent.task_id, compensate=True).state == "CANCELED"
+    assert clerk.state(child) == "SCHEDULED"
+    clerk.release(held)
     assert clerk.state(child) == "READY"
     assert clerk.scalar("select cause from celeriac.sagas where task_id = :id", id=child) == "canceled"
 
