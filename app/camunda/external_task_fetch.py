@@ -236,7 +236,7 @@ def required(sent: Sent, name: str) -> str:
 
 
 def _order(sorting: Sent) -> str:
-    by, order = sorting.text("sortBy"), sorting.text("sortOrder")
+    by, order = sorting.text("sortBy") or "null", sorting.text("sortOrder") or "null"
     if by != "createTime":
         raise invalid(f"Cannot set query sortBy parameter to value {by}")
     if order not in ("asc", "desc"):

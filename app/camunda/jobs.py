@@ -33,7 +33,7 @@ from app.camunda.lists import serve_list, serve_one
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.sent import Sent
 from app.engine import next_start
-from db.errors import NotFound
+from db.errors import AlreadyEnded, NotFound
 
 router = APIRouter(prefix="/engine-rest/job", route_class=CamundaRoute)
 
@@ -216,9 +216,12 @@ async def _move(call: CamundaCall, row: Mapping[str, Any], due_at: Any) -> None:
 
 async def _retry(call: CamundaCall, row: Mapping[str, Any]) -> None:
     if row["incident_id"] is not None:
-        await call.parts.database.one(
-            "resolve_incident", incident_id=row["incident_id"], resolution="retry", note=None, **call.rights
-        )
+        try:
+            await call.parts.database.one(
+                "resolve_incident", incident_id=row["incident_id"], resolution="retry", note=None, **call.rights
+            )
+        except AlreadyEnded:
+            raise _unknown(str(row["job_id"])) from None  # the instance has ended meanwhile
     await call.parts.advancer.advance([row["instance_id"]])
 
 

@@ -2,6 +2,8 @@
 create or replace function celeriac.retry_token(
     incident celeriac.incident, resolution text, note text, principal text, moment timestamptz)
 returns void language plpgsql volatile as $$
+declare
+    resolved text;
 begin
     if resolution is distinct from 'retry' then
         perform celeriac.refuse('invalid', 'resolution must be retry', 'resolution');
@@ -11,7 +13,11 @@ begin
      where i.id = incident.id and i.resolved_at is null;
     if found then
         perform celeriac.tell_instance(incident.instance_id, 'continued', incident.token_uid);
-    elsif incident.resolution is distinct from 'retry' then
-        perform celeriac.refuse('already_ended', format('the incident was resolved: %s', incident.resolution));
+        return;
+    end if;
+    -- As it is now: somebody may have decided while we waited.
+    select i.resolution into resolved from celeriac.incident i where i.id = incident.id;
+    if resolved is distinct from 'retry' then
+        perform celeriac.refuse('already_ended', format('the incident was resolved: %s', resolved));
     end if;
 end $$;
