@@ -1,13 +1,15 @@
 """Many process instances at once: suspended, resumed, deleted, and what is known of ended ones forgotten.
 
 They are named by their ids, by queries about open ones or about the history, or by their process. What a request names
-is changed in one transaction, at once.
+is changed in one transaction, at once: each that is named by its id, or nothing; of what a query finds, what is still
+there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 from uuid import UUID
 
 from fastapi import APIRouter
@@ -21,7 +23,7 @@ from app.camunda.errors import invalid, refused
 from app.camunda.listing import MOST_CHANGED, Listing, keys
 from app.camunda.route import CamundaCall, CamundaRoute
 from app.camunda.sent import Sent
-from db.call import aone
+from db.call import aone, arows
 from db.errors import AlreadyEnded, Invalid, NotFound
 
 router = APIRouter(prefix="/engine-rest", route_class=CamundaRoute)
@@ -30,6 +32,14 @@ AT_ONCE: Final = 100
 """Instances that go on, or end, before the answer; the chore sees to the rest."""
 HISTORY: Final = "historicProcessInstanceQuery"
 OF_PROCESS: Final = ("processDefinitionId", "processDefinitionKey")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Instances that a request is about; those that it did not `name` by their ids may have ended meanwhile."""
+
+    ids: Sequence[UUID]
+    named: frozenset[UUID] = frozenset()
 
 
 @router.put("/process-instance/suspended")
@@ -51,22 +61,17 @@ async def delete(call: CamundaCall) -> Response:
     """Stop instances and their open tasks; nothing that they have done is undone."""
     demand(call.principal, "manage")
     reason = call.sent.text("deleteReason")
-    ids = await _named(call, process_instances.INSTANCES, "processInstanceIds", "processInstanceQuery")
-    try:
-        async with call.parts.database.transaction() as connection:
-            for one in ids:
-                await aone(connection, "stop_instance", instance_id=one, reason=reason, principal=call.principal.name)
-    except (AlreadyEnded, NotFound):
-        raise invalid("one of the process instances has ended meanwhile") from None
-    await call.parts.advancer.advance(ids[:AT_ONCE])
-    return answer(await finished_batch(call, "instance-deletion", len(ids)))
+    chosen = await _chosen(call, process_instances.INSTANCES, "processInstanceIds", "processInstanceQuery")
+    await _change(call, chosen, "stop_instance", reason=reason)
+    await call.parts.advancer.advance(chosen.ids[:AT_ONCE])
+    return answer(await finished_batch(call, "instance-deletion", len(chosen.ids)))
 
 
 @router.post("/history/process-instance/delete")
 async def forget(call: CamundaCall) -> Response:
     """Forget ended instances: all that are named, or none."""
     demand(call.principal, "manage")
-    ids = await _named(call, instance_history.INSTANCES, "historicProcessInstanceIds", HISTORY)
+    ids = (await _chosen(call, instance_history.INSTANCES, "historicProcessInstanceIds", HISTORY)).ids
     await _forget(call, ids)
     return answer(await finished_batch(call, "historic-instance-deletion", len(ids)))
 
@@ -83,22 +88,16 @@ async def forget_one(call: CamundaCall, instance_id: str) -> Response:
     return done()
 
 
-async def suspend_all(call: CamundaCall, ids: Sequence[UUID], suspended: bool) -> None:
+async def suspend_all(call: CamundaCall, chosen: Chosen, suspended: bool) -> None:
     """Instances that run stand still, or go on."""
-    try:
-        async with call.parts.database.transaction() as connection:
-            for one in ids:
-                told = {"instance_id": one, "suspended": suspended, "principal": call.principal.name}
-                await aone(connection, "suspend_instance", **told)
-    except NotFound:
-        raise invalid("one of the process instances has ended meanwhile") from None
+    await _change(call, chosen, "suspend_instance", suspended=suspended)
     if not suspended:
-        await call.parts.advancer.advance(ids[:AT_ONCE])
+        await call.parts.advancer.advance(chosen.ids[:AT_ONCE])
 
 
-async def of_process(call: CamundaCall, **asked: str) -> list[UUID]:
+async def of_process(call: CamundaCall, **asked: str) -> Chosen:
     """The instances that run of a process: `processDefinitionId` or `processDefinitionKey`."""
-    return _few(await keys(call, process_instances.INSTANCES, Sent(asked)))
+    return Chosen(_few(await keys(call, process_instances.INSTANCES, Sent(asked))))
 
 
 async def _suspend(call: CamundaCall) -> int:
@@ -106,14 +105,24 @@ async def _suspend(call: CamundaCall) -> int:
     suspended = sent.boolean("suspended")
     by_process = {name: text for name in OF_PROCESS if (text := sent.text(name)) is not None}
     if by_process:
-        ids = await of_process(call, **by_process)
+        chosen = await of_process(call, **by_process)
     else:
-        ids = await _named(call, process_instances.INSTANCES, "processInstanceIds", "processInstanceQuery")
-    await suspend_all(call, ids, suspended)
-    return len(ids)
+        chosen = await _chosen(call, process_instances.INSTANCES, "processInstanceIds", "processInstanceQuery")
+    await suspend_all(call, chosen, suspended)
+    return len(chosen.ids)
 
 
-async def _named(call: CamundaCall, listing: Listing, names: str, query: str) -> list[UUID]:
+async def _change(call: CamundaCall, chosen: Chosen, function: str, **told: Any) -> None:
+    try:
+        async with call.parts.database.transaction() as connection:
+            for one in chosen.ids:
+                must = {"if_open": one not in chosen.named, "principal": call.principal.name}
+                await arows(connection, function, instance_id=one, **must, **told)
+    except (AlreadyEnded, NotFound):
+        raise invalid("one of the process instances has ended meanwhile") from None
+
+
+async def _chosen(call: CamundaCall, listing: Listing, names: str, query: str) -> Chosen:
     """Those that are named in some way, once; 400 for an id that is nobody's, and for none at all."""
     sent = call.sent
     given = list(dict.fromkeys(sent.names(names) or ()))
@@ -121,6 +130,7 @@ async def _named(call: CamundaCall, listing: Listing, names: str, query: str) ->
     if len(ids) < len(given):
         missing = next(one for one in given if one.lower() not in map(str, ids))
         raise invalid(f"Cannot find process instance with id {missing[:64]}", 404)
+    named = frozenset(ids)
     if query in sent:
         ids += await keys(call, listing, sent.sent(query))
     if HISTORY in sent and query != HISTORY:
@@ -130,7 +140,7 @@ async def _named(call: CamundaCall, listing: Listing, names: str, query: str) ->
     ids = _few(sorted(set(ids)))
     if not ids:
         raise invalid(f"{names} is empty")
-    return ids
+    return Chosen(ids, named)
 
 
 def _few(ids: list[UUID]) -> list[UUID]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import pytest
 from fastapi import FastAPI
 
+from app.camunda import many_instances
 from tests.app.engine.conftest import flow, model, task
 from tests.camunda.conftest import Keys, client_of
 from tests.camunda.runtime import TWO, at, create, deploy, error, start
@@ -54,6 +56,50 @@ async def test_instances_are_suspended_and_resumed_together(camunda: httpx.Async
     assert later.json().keys() == BATCH_KEYS
     assert (later.json()["totalJobs"], later.json()["type"]) == (1, "instance-update-suspension-state")
     assert await standing(camunda) == {third}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/process-definition/key/p/suspended", {"suspended": True, "includeProcessInstances": True}),
+        ("PUT", "/process-instance/suspended", {"suspended": True, "processDefinitionKey": "p"}),
+        ("PUT", "/process-instance/suspended", {"suspended": True, "processInstanceQuery": {}}),
+        ("POST", "/process-instance/suspended-async", {"suspended": True, "historicProcessInstanceQuery": {}}),
+        ("POST", "/process-instance/delete", {"processInstanceQuery": {}}),
+    ],
+)
+async def test_what_has_ended_when_it_was_just_found_is_passed_over(
+    camunda: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: dict[str, Any]
+) -> None:
+    await deploy(camunda)
+    ends, stays = await running(camunda, 2)
+    _ends_when_found(camunda, monkeypatch, ends)
+    assert (await camunda.request(method, path, json=body)).is_success
+    assert await standing(camunda) == (set() if path.endswith("delete") else {stays})
+    assert await at(camunda, "/process-instance/count") == {"count": 0 if path.endswith("delete") else 1}
+
+
+async def test_of_those_that_are_named_all_are_changed_or_none(
+    camunda: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await deploy(camunda)
+    ids = await running(camunda, 2)
+    _ends_when_found(camunda, monkeypatch, ids[1])
+    refused = await camunda.put("/process-instance/suspended", json={"suspended": True, "processInstanceIds": ids})
+    assert error(refused) == (400, "InvalidRequestException", "one of the process instances has ended meanwhile")
+    assert await standing(camunda) == set()
+
+
+def _ends_when_found(camunda: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, instance: str) -> None:
+    """Others end it between the look and the change."""
+    look = many_instances.keys
+
+    async def found(*asked: Any) -> Any:
+        ids = await look(*asked)
+        await camunda.delete(f"/process-instance/{instance}")
+        return ids
+
+    monkeypatch.setattr(many_instances, "keys", found)
 
 
 async def test_instances_are_deleted_together(camunda: httpx.AsyncClient) -> None:

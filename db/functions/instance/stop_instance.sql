@@ -1,7 +1,8 @@
 -- stop_instance: ACTIVE | COMPENSATING -> (by the advance that follows) CANCELED, or COMPENSATING first.
--- Stopping again holds; one that ended otherwise is refused (already_ended).
+-- Stopping again holds; one that ended otherwise is refused (already_ended; `if_open`: answers nothing then).
 create or replace function celeriac.stop_instance(
-    instance_id uuid, reason text default null, compensate boolean default false, principal text default null)
+    instance_id uuid, reason text default null, compensate boolean default false, principal text default null,
+    if_open boolean default false)
 returns setof celeriac.started_instance
 language plpgsql security definer set search_path = celeriac, pg_temp
 set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off as $$
@@ -10,7 +11,9 @@ declare
     held celeriac.instance;
 begin
     select i.* into held from celeriac.instance i where i.id = stop_instance.instance_id for update;
-    if not found then
+    if if_open and (held.id is null or held.ended_at is not null) then
+        return;
+    elsif held.id is null then
         perform celeriac.refuse('not_found', 'there is no such instance');
     elsif held.ended_at is not null and held.status <> 'CANCELED' then
         perform celeriac.refuse('already_ended', 'the instance has ended as ' || held.status);

@@ -73,6 +73,9 @@ create index file_use_of_file on celeriac.file_use (file_id);
 drop function if exists celeriac.throw_event(text, text, jsonb, text, jsonb, boolean, uuid, bigint, text, text[]);
 drop function if exists celeriac.complete_token(uuid, jsonb, boolean, text);
 drop function if exists celeriac.set_variables(uuid, jsonb, text[], jsonb, text);
+-- And whether what has ended meanwhile is passed over.
+drop function if exists celeriac.suspend_instance(uuid, boolean, text);
+drop function if exists celeriac.stop_instance(uuid, text, boolean, text);
 
 -- Timers and subscriptions are known by an id outside, as tokens are.
 alter table celeriac.event_wait add column uid uuid not null default gen_random_uuid();
