@@ -24,7 +24,7 @@ router = APIRouter(prefix="/engine-rest/external-task", route_class=CamundaRoute
 
 @router.put("/retries")
 async def set_retries(call: CamundaCall) -> Response:
-    """All of them, or none."""
+    """All that are named by their ids, or none; of what a query finds, what is still there."""
     demand(call.principal, "manage")
     await _set(call)
     return done()
@@ -44,26 +44,34 @@ async def _set(call: CamundaCall) -> int:
         retries = read_retries(call.sent)
     except CamundaError as wrong:
         raise invalid(wrong.message) from None
-    ids = await _selected(call)
-    if not ids:
+    named, found = _named(call.sent), await _found(call)
+    changed = len({*named, *found})
+    if not changed:
         raise invalid("externalTaskIds is empty")
-    if len(ids) > MOST_CHANGED:
+    if changed > MOST_CHANGED:
         raise invalid(f"no more than {MOST_CHANGED} tasks can be changed by one call")
     try:
-        rows = await call.parts.database.rows("set_external_task_retries", task_ids=ids, retries=retries, **call.rights)
+        rows = await call.parts.database.rows(
+            "set_external_task_retries", task_ids=named, found_ids=found, retries=retries, **call.rights
+        )
     except NotFound:
         raise invalid("Cannot find one of the external tasks", 404) from None
     await follow(call, rows)
-    return len(ids)
+    return changed
 
 
-async def _selected(call: CamundaCall) -> list[UUID]:
-    """Every task that is named in some way, once."""
-    sent = call.sent
+def _named(sent: Sent) -> list[UUID]:
+    """Tasks that are named by their ids."""
     given = sent.values.get("externalTaskIds") or []
     if isinstance(given, list) and None in given:
         raise invalid("External task id cannot be null: externalTaskIds contains null value")
-    ids = [_known(one) for one in sent.names("externalTaskIds") or []]
+    return [_known(one) for one in sent.names("externalTaskIds") or []]
+
+
+async def _found(call: CamundaCall) -> list[UUID]:
+    """Tasks that a query finds, or that are of instances that are named or found."""
+    sent = call.sent
+    ids: list[UUID] = []
     if "externalTaskQuery" in sent:
         ids += await keys(call, TASKS, sent.sent("externalTaskQuery"))
     instances = [one for one in map(uuid_of, sent.names("processInstanceIds") or []) if one is not None]
@@ -75,7 +83,7 @@ async def _selected(call: CamundaCall) -> list[UUID]:
             instances += map(str, await keys(call, listing, sent.sent(name)))
     if instances:
         ids += await keys(call, TASKS, Sent({"processInstanceIdIn": instances}))
-    return list(dict.fromkeys(ids))
+    return ids
 
 
 def _known(task_id: str) -> UUID:

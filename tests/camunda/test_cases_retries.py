@@ -9,9 +9,11 @@ import httpx
 import pytest
 from sqlalchemy import Connection
 
+from app.camunda import external_task_retries
+from app.camunda.listing import keys
 from app.settings import Settings
 from tests.app.engine.conftest import Desk, flow, model, task
-from tests.camunda.runtime import at, deploy, start
+from tests.camunda.runtime import at, deploy, error, start
 from tests.camunda.work import act, done, fetch, fetched, shown
 from tests.clock import Clock
 
@@ -154,3 +156,33 @@ async def test_one_without_retries_is_not_locked_until_it_has_some(camunda: http
     assert (await camunda.put(f"/external-task/{found['id']}/retries", json={"retries": 1})).status_code == 204
     await done(camunda, found, "lock", "other", lockDuration=60_000)
     await done(camunda, found, worker="other")
+
+
+@pytest.mark.parametrize("path", ["PUT /external-task/retries", "POST /external-task/retries-async"])
+@pytest.mark.parametrize("by", ["externalTaskQuery", "processInstanceIds", "processInstanceQuery", "externalTaskIds"])
+async def test_a_task_that_ends_when_it_was_just_found_is_passed_over_unless_it_is_named(
+    camunda: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, path: str, by: str
+) -> None:
+    await deploy(camunda)
+    started = [await start(camunda) for _ in range(2)]
+    ends, stays = await fetched(camunda, most=2)
+
+    async def found(*asked: Any) -> Any:
+        ids = await keys(*asked)
+        await act(camunda, ends, "complete")
+        return ids
+
+    monkeypatch.setattr(external_task_retries, "keys", found)
+    every = {
+        "externalTaskQuery": {"topicName": "a"}, "processInstanceIds": [one["id"] for one in started],
+        "processInstanceQuery": {}, "externalTaskIds": [ends["id"]],
+    }  # fmt: skip
+    body = {"retries": 7, by: every[by]} | ({"externalTaskQuery": {}} if by == "externalTaskIds" else {})
+    method, address = path.split()
+    answered = await camunda.request(method, address, json=body)
+    if by == "externalTaskIds":
+        assert error(answered) == (404, "InvalidRequestException", "Cannot find one of the external tasks")
+        assert (await shown(camunda, stays))["retries"] is None
+    else:
+        assert answered.is_success, answered.text
+        assert (await shown(camunda, stays))["retries"] == 7

@@ -1,7 +1,7 @@
 -- hold_external: an external task as the Camunda face knows it, locked: its queue row; or, when it has FAILED and its token still
 -- stands on it, a row in the state FAILED that says who held it last. Refuses (not_found): one that is unknown, of a foreign type,
--- at rest, or over.
-create or replace function celeriac.hold_external(task_id uuid, only_types text[]) returns celeriac.queue
+-- at rest, or over; without `must` nothing is answered then.
+create or replace function celeriac.hold_external(task_id uuid, only_types text[], must boolean default true) returns celeriac.queue
 language plpgsql volatile as $$
 declare
     cold celeriac.task;
@@ -30,5 +30,8 @@ begin
         end if;
         -- It has just moved (redriven, woken, ended): look again.
     end loop;
+    if not must then
+        return null;
+    end if;
     perform celeriac.refuse('not_found', 'there is no such task', null, jsonb_build_object('task_id', hold_external.task_id));
 end $$;

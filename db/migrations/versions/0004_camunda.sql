@@ -76,6 +76,8 @@ drop function if exists celeriac.set_variables(uuid, jsonb, text[], jsonb, text)
 -- And whether what has ended meanwhile is passed over.
 drop function if exists celeriac.suspend_instance(uuid, boolean, text);
 drop function if exists celeriac.stop_instance(uuid, text, boolean, text);
+drop function if exists celeriac.hold_external(uuid, text[]);
+drop function if exists celeriac.set_external_task_retries(uuid[], integer, text, text[]);
 
 -- Timers and subscriptions are known by an id outside, as tokens are.
 alter table celeriac.event_wait add column uid uuid not null default gen_random_uuid();
