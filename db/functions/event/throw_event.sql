@@ -76,7 +76,7 @@ begin
         continue when strict and reached.token_id = any (told);
         perform celeriac.tell_instance(reached.instance_id, 'happened', null, jsonb_build_object(
             'variables', throw_event.variables, 'types', throw_event.types,
-            'local_variables', throw_event.local_variables, 'local_types', throw_event.local_types, 'hops', hops), reached.wait_id);
+            'local_variables', throw_event.local_variables, 'local_types', throw_event.local_types, 'hops', coalesce(hops, 0)), reached.wait_id);
         told := told || reached.token_id;
         return query select reached.instance_id, null::uuid, false, reached.token_id;
         exit when one;

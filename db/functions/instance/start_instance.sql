@@ -53,6 +53,6 @@ begin
     end if;
     perform celeriac.tell_instance(fresh, 'started', null,
                 jsonb_build_object('variables', start_instance.variables, 'types', start_instance.types, 'start', start_instance.node,
-                                   'hops', hops));
+                                   'hops', coalesce(hops, 0)));
     return query select fresh, true;
 end $$;
