@@ -69,11 +69,11 @@ async def delete(call: CamundaCall) -> Response:
 
 @router.post("/history/process-instance/delete")
 async def forget(call: CamundaCall) -> Response:
-    """Forget ended instances: all that are named, or none."""
+    """Forget ended instances."""
     demand(call.principal, "manage")
-    ids = (await _chosen(call, instance_history.INSTANCES, "historicProcessInstanceIds", HISTORY)).ids
-    await _forget(call, ids)
-    return answer(await finished_batch(call, "historic-instance-deletion", len(ids)))
+    chosen = await _chosen(call, instance_history.INSTANCES, "historicProcessInstanceIds", HISTORY)
+    await _forget(call, chosen)
+    return answer(await finished_batch(call, "historic-instance-deletion", len(chosen.ids)))
 
 
 @router.delete("/history/process-instance/{instance_id}")
@@ -84,7 +84,7 @@ async def forget_one(call: CamundaCall, instance_id: str) -> Response:
     ids = await keys(call, instance_history.INSTANCES, Sent({"processInstanceId": instance_id}))
     if not ids and not may_be_missing:
         raise invalid(f"Historic process instance with id {instance_id[:64]} does not exist", 404)
-    await _forget(call, ids)
+    await _forget(call, Chosen(ids, frozenset() if may_be_missing else frozenset(ids)))
     return done()
 
 
@@ -149,11 +149,12 @@ def _few(ids: list[UUID]) -> list[UUID]:
     return ids
 
 
-async def _forget(call: CamundaCall, ids: Sequence[UUID]) -> None:
+async def _forget(call: CamundaCall, chosen: Chosen) -> None:
     try:
         async with call.parts.database.transaction() as connection:
-            for one in ids:
-                await aone(connection, "delete_instance", instance_id=one, principal=call.principal.name)
+            for one in chosen.ids:
+                told = {"principal": call.principal.name, "if_there": one not in chosen.named}
+                await aone(connection, "delete_instance", instance_id=one, **told)
     except Invalid:
         raise refused("Process instance is still running, cannot delete historic process instance") from None
     except NotFound:

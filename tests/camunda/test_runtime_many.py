@@ -79,6 +79,27 @@ async def test_what_has_ended_when_it_was_just_found_is_passed_over(
     assert await at(camunda, "/process-instance/count") == {"count": 0 if path.endswith("delete") else 1}
 
 
+async def test_what_is_forgotten_when_it_was_just_found_is_passed_over(
+    camunda: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await deploy(camunda)
+    ids = await running(camunda, 2)
+    for one in ids:
+        await camunda.delete(f"/process-instance/{one}")
+    look = many_instances.keys
+
+    async def found(*asked: Any) -> Any:
+        known = await look(*asked)
+        monkeypatch.setattr(many_instances, "keys", look)
+        await camunda.delete(f"/history/process-instance/{ids[0]}")
+        return known
+
+    monkeypatch.setattr(many_instances, "keys", found)
+    answered = await camunda.post("/history/process-instance/delete", json={"historicProcessInstanceQuery": {}})
+    assert answered.status_code == 200, answered.text
+    assert await at(camunda, "/history/process-instance") == []
+
+
 async def test_of_those_that_are_named_all_are_changed_or_none(
     camunda: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ drop function if exists celeriac.set_variables(uuid, jsonb, text[], jsonb, text)
 -- And whether what has ended meanwhile is passed over.
 drop function if exists celeriac.suspend_instance(uuid, boolean, text);
 drop function if exists celeriac.stop_instance(uuid, text, boolean, text);
+drop function if exists celeriac.delete_instance(uuid, text);
 drop function if exists celeriac.hold_external(uuid, text[]);
 drop function if exists celeriac.set_external_task_retries(uuid[], integer, text, text[]);
 
