@@ -14,8 +14,8 @@ from tests.db.clerk import Clerk
 
 BEHIND = int(os.environ.get("SLOT_BEHIND", "20000"))
 # Pages that a claim of one task may touch, as in tests/proof/test_plans.py; measured: 36 with none behind the key,
-# 41 with 20 000, 44 with 100 000; enqueuing one more touches 25. In a database that other tests have left in disorder it was
-# 150 once, whatever stood behind the key; who looked at each of the 20 000 would touch as many.
+# 41 with 20 000, 44 with 100 000; enqueuing one more touches 25. In a database that other tests have left in disorder
+# it was 150 once; who looked at each of the 20 000 would touch as many.
 CLAIM_PAGES = 400
 
 
