@@ -18,11 +18,10 @@ from app.dev.valkey import EmbeddedValkey
 from benchmarks.callers import encoded
 from benchmarks.figures import Figure, Goal, Measured
 from benchmarks.http_connection import HttpConnection
-from benchmarks.instances import Office, chain, fork
+from benchmarks.instances import chain, fork, open_office
 from benchmarks.samples import median, spread
 from benchmarks.servers import durable_postgres, new_database, running_api, server_version
 from benchmarks.stopwatch import milliseconds
-from db.engine import sync_engine
 
 PAGE: Final = 50
 RARE: Final = 200
@@ -136,11 +135,8 @@ def run(quick: bool) -> Measured:
     numbers = QUICK if quick else FULL
     with durable_postgres() as server, EmbeddedValkey() as valkey:
         database = new_database(server, "bench")
-        engine = sync_engine(database.owner_url)
         with ExitStack() as opened:
-            opened.callback(engine.dispose)
-            owner = opened.enter_context(psycopg.connect(database.owner_url, autocommit=True))
-            office = Office(opened.enter_context(engine.connect()).execution_options(isolation_level="READ COMMITTED"))
+            owner, office = opened.enter_context(open_office(database))
             office.deploy("chain", chain(1))
             office.deploy("wide", fork(numbers.tokens))
             one, wide = office.start("chain"), office.start("wide")

@@ -9,7 +9,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -23,7 +23,7 @@ from app.deployment import Resource, prepared
 from app.engine import advance
 from benchmarks.figures import Figure, Goal, Measured
 from benchmarks.samples import interleaved, median
-from benchmarks.servers import durable_postgres, new_database, server_version
+from benchmarks.servers import Database, durable_postgres, new_database, server_version
 from benchmarks.shapes import settle
 from db import call
 from db.engine import sync_engine
@@ -49,10 +49,7 @@ QUICK = Numbers(instances=5, rounds=1, branches=(5, 10), turns=(5, 10))
 def run(quick: bool) -> Measured:
     numbers = QUICK if quick else FULL
     with durable_postgres() as server:
-        database = new_database(server, "bench")
-        engine = sync_engine(database.owner_url)
-        with engine.connect() as connection, psycopg.connect(database.owner_url, autocommit=True) as owner:
-            office = Office(connection.execution_options(isolation_level="READ COMMITTED"))
+        with open_office(new_database(server, "bench")) as (owner, office):
             office.deploy("chain", chain(3))
             settle(owner)
             rates: dict[str, list[float]] = {"ours": [], "bare": []}
@@ -62,7 +59,6 @@ def run(quick: bool) -> Measured:
                     office.one_chain() if way == "ours" else bare_chain(owner, number)
                 rates[way].append(numbers.instances / (time.perf_counter() - began))
             grown = list(growth(office, numbers))
-        engine.dispose()
         version = server_version(server)
     ours, bare = median(rates["ours"]), median(rates["bare"])
     figures = (
@@ -91,6 +87,15 @@ def growth(office: "Office", numbers: Numbers) -> Iterator[Figure]:
             f"time of one completion with {many} {name} / with {few}", seconds[1] / seconds[0], "", None,
             {"ms": [round(1000 * second, 2) for second in seconds]},
         )  # fmt: skip
+
+
+@contextmanager
+def open_office(database: Database) -> "Iterator[tuple[psycopg.Connection[Any], Office]]":
+    """A connection of the owner in autocommit, and an office on another."""
+    engine = sync_engine(database.owner_url)
+    with engine.connect() as connection, psycopg.connect(database.owner_url, autocommit=True) as owner:
+        yield owner, Office(connection.execution_options(isolation_level="READ COMMITTED"))
+    engine.dispose()
 
 
 class Office:

@@ -10,18 +10,15 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-import psycopg
-
 from app.dev.valkey import EmbeddedValkey
 from benchmarks.callers import encoded
 from benchmarks.camunda_queries import made_copies
 from benchmarks.figures import Figure, Measured
 from benchmarks.http_connection import HttpConnection
-from benchmarks.instances import Office, flow
+from benchmarks.instances import flow, open_office
 from benchmarks.samples import median, spread
 from benchmarks.servers import durable_postgres, new_database, running_api, server_version
 from benchmarks.stopwatch import milliseconds
-from db.engine import sync_engine
 
 WAITS: Final = (
     '<startEvent id="s"/><receiveTask id="paid" messageRef="M"/><endEvent id="e"/>'
@@ -50,11 +47,8 @@ def run(quick: bool) -> Measured:
     numbers = QUICK if quick else FULL
     with durable_postgres() as server, EmbeddedValkey() as valkey:
         database = new_database(server, "bench")
-        engine = sync_engine(database.owner_url)
         with ExitStack() as opened:
-            opened.callback(engine.dispose)
-            owner = opened.enter_context(psycopg.connect(database.owner_url, autocommit=True))
-            office = Office(opened.enter_context(engine.connect()).execution_options(isolation_level="READ COMMITTED"))
+            owner, office = opened.enter_context(open_office(database))
             office.deploy("waits", WAITS, '<message id="M" name="paid"/>')
             with made_copies(owner, office.start("waits"), numbers.waiting, age="1 day"):
                 owner.execute(_NUMBERED)
