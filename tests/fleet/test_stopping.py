@@ -80,7 +80,7 @@ def test_a_pool_that_grows_shrinks_and_renews_its_children_loses_nothing(
     control.control.pool_grow(2, destination=["fleet1@test"])
     wait_until(lambda: states(conn)["COMPLETED"] >= 30, what="some progress")
     control.control.pool_shrink(3, destination=["fleet1@test"])
-    all_completed(conn, 100)
+    all_completed(conn, 100, seconds=90)  # each pair of slices costs a new child
     assert {(task(conn, task_id).attempts, task(conn, task_id).expirations) for task_id in ids} == {(1, 0)}
 
 

@@ -191,7 +191,7 @@ def test_a_result_that_cannot_be_kept_fails_the_attempt_and_says_why(
     worker.start()
     book.wait_for_state(task_id, "FAILED")
     assert reason in book.task(task_id).error
-    assert worker.stats.failed == 1
+    wait_until(lambda: worker.stats.failed == 1, what="the failure to be counted")
 
 
 def test_never_more_tasks_than_slots_are_held(client: Client, make_worker: MakeWorker, book: Book) -> None:
