@@ -18,7 +18,7 @@ from celeriac.durable import _attempt
 from celeriac.durable._authority import Authority
 from celeriac.durable._database import Database
 from celeriac.durable._ledger import Ledger
-from celeriac.durable._report import let_go, report
+from celeriac.durable._report import report
 from celeriac.durable._roster import Roster
 from celeriac.durable._tally import SharedTally
 from celeriac.durable._transactions import Transactions
@@ -99,10 +99,7 @@ class Carrier:
         transactions.close()
         if not self.dead:
             with suppress(Killed):
-                if outcome is not None:
-                    report(self.authority, SharedTally(), worker_id, lease, outcome)
-                else:
-                    let_go(self.authority, worker_id, lease)
+                report(self.authority, SharedTally(), worker_id, lease, outcome)
         return Made(lease, outcome)
 
     def run(self) -> list[Made]:

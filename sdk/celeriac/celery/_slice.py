@@ -25,7 +25,7 @@ from celeriac.durable._authority import Authority, Wanted
 from celeriac.durable._failure import failure
 from celeriac.durable._keeper import LeaseKeeper
 from celeriac.durable._ledger import Ledger
-from celeriac.durable._report import let_go, report, was_refused
+from celeriac.durable._report import report, was_refused
 from celeriac.durable._roster import Roster
 from celeriac.durable._tally import SharedTally
 from celeriac.durable._transactions import Transactions
@@ -203,7 +203,7 @@ class SliceOfWork:
         self._tools.keeper.drop([lease])
         if outcome is None:
             self._tools.events.ended(lease, self._node, began_at, None, ledger.undone_as)
-            let_go(self._tools.authority, self._worker_id, lease)
+            report(self._tools.authority, self._tools.tally, self._worker_id, lease, None)
         else:
             self._report(lease, outcome, began_at)
         return None

@@ -29,12 +29,16 @@ LONGEST_PAUSE_SECONDS: Final = 5.0
 
 
 def report(
-    authority: Authority, tally: SharedTally, worker_id: str, lease: Lease, outcome: Completion | Failure
+    authority: Authority, tally: SharedTally, worker_id: str, lease: Lease, outcome: Completion | Failure | None
 ) -> str | None:
     """Tell the authority, for as long as the lease lives; the state the task is in then, None when it does not hold.
 
-    A late outcome is sent, too: the authority is the judge.
+    A late outcome is sent, too: the authority is the judge. Without an outcome there is nothing to tell, but of a
+    canceled task that its handler has stopped.
     """
+    if outcome is None:
+        _let_go(authority, worker_id, lease)
+        return None
     try:
         return _deliver(authority, tally, worker_id, lease, outcome)
     except (Conflict, NotFound) as refused:
@@ -52,10 +56,10 @@ def was_refused(
     log.warning("the outcome of task %s was refused: %s", lease.task.task_id, reason)
     tally.count(refused=1)
     lease.end(reason)
-    let_go(authority, worker_id, lease)
+    _let_go(authority, worker_id, lease)
 
 
-def let_go(authority: Authority, worker_id: str, lease: Lease) -> None:
+def _let_go(authority: Authority, worker_id: str, lease: Lease) -> None:
     """Say that the handler of a canceled task has stopped: what it did is undone then, or when its lease ends."""
     if not isinstance(lease.ended, Canceled):
         return

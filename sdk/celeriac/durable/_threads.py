@@ -18,7 +18,7 @@ from celeriac.durable._authority import Authority
 from celeriac.durable._database import Database
 from celeriac.durable._keeper import LeaseKeeper
 from celeriac.durable._ledger import Ledger
-from celeriac.durable._report import let_go, report
+from celeriac.durable._report import report
 from celeriac.durable._roster import Roster
 from celeriac.durable._tally import SharedTally
 from celeriac.durable._transactions import Transactions
@@ -103,10 +103,7 @@ class Threads:
         with self._keeper.keep(lease, self._worker_id):
             ledger = Ledger(self._database, self._worker_id, lease)
             outcome = _attempt.run(task, lease, ledger, self._transactions)
-        if outcome is not None:
-            report(self._authority, self._tally, self._worker_id, lease, outcome)
-        else:
-            let_go(self._authority, self._worker_id, lease)
+        report(self._authority, self._tally, self._worker_id, lease, outcome)
 
     def _make_known(self, concurrency: int) -> None:
         details = {"host": socket.gethostname(), "pid": os.getpid(), "concurrency": concurrency, "sdk": VERSION}

@@ -220,12 +220,8 @@ class Runner:
         ledger = Ledger(self._database, self._worker_id, lease)
         with self._keeper.keep(lease, self._worker_id):
             outcome = _attempt.run(task, lease, ledger, self._transactions)
-        if is_dying() or self._outburst:
-            return
-        if outcome is not None:
+        if not is_dying() and not self._outburst:
             _report.report(self._authority, self._tally, self._worker_id, lease, outcome)
-        else:
-            _report.let_go(self._authority, self._worker_id, lease)
 
     def _bury(self) -> None:
         """The process is gone: nothing of it is used again, and its leases are nobody's until they run out."""
