@@ -13,6 +13,7 @@ declare
     kept integer := 0;
     reached uuid[] := '{}';
     gone jsonb;
+    consumed bigint[] := array(select jsonb_array_elements_text(decision -> 'consumed')::bigint);
     moves_waits boolean := decision -> 'put_waits' <> '[]' or decision -> 'drop_waits' <> '[]';
     throws boolean := decision -> 'signals' <> '[]';
 begin
@@ -25,8 +26,7 @@ begin
         perform celeriac.hold_course(held.id, decision);
     end if;
     if decision -> 'drop_tasks' <> '[]' and not celeriac.hold_drops(
-        held.id, array(select jsonb_array_elements_text(decision -> 'drop_tasks')::uuid),
-        array(select jsonb_array_elements_text(decision -> 'consumed')::bigint)) then
+        held.id, array(select jsonb_array_elements_text(decision -> 'drop_tasks')::uuid), consumed) then
         return query select held.id, null::text, made, kept, reached;
         return;
     end if;
@@ -38,8 +38,7 @@ begin
                                                           hops => (decision ->> 'hops')::integer) e
              order by s.place);
     end if;
-    delete from celeriac.fact f where f.instance_id = held.id
-       and f.id = any (array(select jsonb_array_elements_text(decision -> 'consumed')::bigint));
+    delete from celeriac.fact f where f.instance_id = held.id and f.id = any (consumed);
     -- The history names tasks by their tokens, also by those that are gone in a moment.
     select jsonb_object_agg(t.id, jsonb_build_array(t.uid, t.assignee)) into gone from celeriac.token t
      where t.instance_id = held.id and t.id = any (array(select jsonb_array_elements_text(decision -> 'drop_tokens')::integer));

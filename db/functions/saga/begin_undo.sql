@@ -9,14 +9,11 @@ returns void language plpgsql volatile as $$
 declare
     undone celeriac.queue := held;
     holding boolean := cause = 'canceled' and held.state is not distinct from 'LOCKED' and held.lease_expires_at > moment;
+    holder celeriac.queue := case when holding then held end;
 begin
-    insert into celeriac.saga (task_id, cause, error, began_at) values (held.task_id, begin_undo.cause, begin_undo.error, moment);
-    if holding then
-        update celeriac.saga s
-           set holder = held.lease_owner, holder_principal = held.lease_principal, holder_token = held.fencing_token,
-               holder_until = held.lease_expires_at
-         where s.task_id = held.task_id;
-    end if;
+    insert into celeriac.saga (task_id, cause, error, began_at, holder, holder_principal, holder_token, holder_until)
+    values (held.task_id, begin_undo.cause, begin_undo.error, moment,
+            holder.lease_owner, holder.lease_principal, holder.fencing_token, holder.lease_expires_at);
     undone.state := case when holding then 'SCHEDULED' else 'READY' end;
     undone.undoing := true;
     undone.resumed := true;
