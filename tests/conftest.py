@@ -26,6 +26,7 @@ from app.settings import Settings
 from db.engine import async_engine, sync_engine
 from db.migrate import migrate
 from tests.clock import Clock
+from tests.db.pgbouncer import PGBOUNCER, running_pgbouncer
 
 # A run in the background (`make test &`, CI) is started with SIGINT ignored, and so would be all that we start: what is
 # caught here, children get back as the default.
@@ -133,6 +134,15 @@ def open_folder() -> Iterator[Path]:
         folder = Path(name)
         folder.chmod(0o711)
         yield folder
+
+
+@pytest.fixture
+def pooled_url(database_url: str, postgres: EmbeddedPostgres, open_folder: Path) -> Iterator[str]:
+    """The same database through a PgBouncer in transaction mode."""
+    if PGBOUNCER is None:
+        pytest.skip("there is no pgbouncer on this machine")
+    with running_pgbouncer(database_url, postgres.port, open_folder) as url:
+        yield url
 
 
 @pytest.fixture

@@ -2,24 +2,14 @@
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
 
-from app.dev.postgres import EmbeddedPostgres
 from db import call
 from db.engine import async_engine, sync_engine
 from tests.db.clerk import Clerk
-from tests.db.pgbouncer import PGBOUNCER, SERVER_CONNECTIONS, running_pgbouncer
-
-pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="there is no pgbouncer on this machine")
-
-
-@pytest.fixture
-def pooled_url(database_url: str, postgres: EmbeddedPostgres, open_folder: Path) -> Iterator[str]:
-    with running_pgbouncer(database_url, postgres.port, open_folder) as url:
-        yield url
+from tests.db.pgbouncer import SERVER_CONNECTIONS
 
 
 @pytest.fixture

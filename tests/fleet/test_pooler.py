@@ -1,27 +1,16 @@
 """Case B49: a fleet and its dispatcher behind PgBouncer in transaction mode: many slots, five server connections."""
 
 import dataclasses
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, text
 
-from app.dev.postgres import EmbeddedPostgres
 from app.dev.processes import Process
 from app.dev.waiting import wait_until
 from app.settings import Settings
-from tests.db.pgbouncer import PGBOUNCER, SERVER_CONNECTIONS, running_pgbouncer
+from tests.db.pgbouncer import SERVER_CONNECTIONS
 from tests.fleet.conftest import StartFleet
 from tests.fleet.sights import effects, enqueue, states, task
-
-pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="there is no pgbouncer on this machine")
-
-
-@pytest.fixture
-def pooled_url(database_url: str, postgres: EmbeddedPostgres, open_folder: Path) -> Iterator[str]:
-    with running_pgbouncer(database_url, postgres.port, open_folder) as url:
-        yield url
 
 
 @pytest.fixture
