@@ -22,13 +22,18 @@ class Refused(RuntimeError):
     """A call had another outcome than the benchmark measures; figures of wrong work are worth nothing."""
 
 
-class Caller(Protocol):
+class Worker(Protocol):
     """One client with one connection. Calls with one task use the single form, others the batch form."""
 
-    def enqueue(self, count: int) -> None: ...
     def fetch(self, count: int) -> Sequence[Held]: ...
     def complete(self, held: Sequence[Held]) -> None: ...
     def close(self) -> None: ...
+
+
+class Caller(Worker, Protocol):
+    """One that brings the tasks as well."""
+
+    def enqueue(self, count: int) -> None: ...
 
 
 def variables(number: int) -> Mapping[str, Any]:

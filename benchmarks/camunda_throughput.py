@@ -129,10 +129,7 @@ def top_up(connection: Connection, owner: psycopg.Connection[Any], definition: s
 
 
 class Worker(ABC):
-    """One worker with one connection, as benchmarks.callers.Caller; nobody enqueues here."""
-
-    def enqueue(self, count: int) -> None:
-        raise NotImplementedError("tasks come from instances")
+    """One worker with one connection, as benchmarks.callers.Worker; the tasks come from instances."""
 
     @abstractmethod
     def fetch(self, count: int) -> Sequence[Held]: ...

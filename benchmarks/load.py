@@ -5,12 +5,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import psutil
 
-from benchmarks.callers import Caller
+from benchmarks.callers import Caller, Worker
 
-Work = Callable[[Caller, int], int]
+OneWorker = TypeVar("OneWorker", bound=Worker)
+Work = Callable[[OneWorker, int], int]
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ def whole_life(caller: Caller, batch: int) -> int:
     return fetch_and_complete(caller, batch)
 
 
-def fetch_and_complete(caller: Caller, batch: int) -> int:
+def fetch_and_complete(caller: Worker, batch: int) -> int:
     """What a worker does; the tasks must be there already."""
     held = caller.fetch(batch)
     if held:
@@ -40,7 +42,9 @@ def fetch_and_complete(caller: Caller, batch: int) -> int:
     return len(held)
 
 
-def drive(callers: Sequence[Caller], work: Work, batch: int, seconds: float, servers: Mapping[str, int]) -> Rate:
+def drive(
+    callers: Sequence[OneWorker], work: Work[OneWorker], batch: int, seconds: float, servers: Mapping[str, int]
+) -> Rate:
     """Let every caller (a thread each) work for `seconds`; `servers` are names and pids whose CPU time is noted.
 
     An error of one caller ends the stretch and is raised.

@@ -16,7 +16,7 @@ from benchmarks.shapes import settle, top_up
 
 Way = Literal["sql", "http"]
 TASK_TYPE = "bench.throughput"
-WORKS: Mapping[str, Work] = {"enqueue + fetch + complete": whole_life, "fetch + complete": fetch_and_complete}
+WORKS: Mapping[str, Work[Caller]] = {"enqueue + fetch + complete": whole_life, "fetch + complete": fetch_and_complete}
 
 
 @dataclass(frozen=True)
